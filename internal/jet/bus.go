@@ -1,0 +1,269 @@
+package jet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/toolwire/toolwire/events"
+)
+
+// Bus is one connection to an installation. It is safe for concurrent use.
+type Bus struct {
+	Names
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+// NewBus wraps a connection. The connection stays the caller's to close.
+func NewBus(nc *nats.Conn, s events.Subjects) (*Bus, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	return &Bus{Names: Names{s}, nc: nc, js: js}, nil
+}
+
+// Conn is the connection itself, for core NATS.
+func (b *Bus) Conn() *nats.Conn { return b.nc }
+
+// JetStream is the client's own API, for topology and buckets.
+func (b *Bus) JetStream() jetstream.JetStream { return b.js }
+
+var (
+	// ErrExists is returned when a subject that accepts one message already holds one.
+	ErrExists = errors.New("jet: already stored")
+	// ErrFull is returned when a stream is at its limit of size or count; nothing was lost.
+	ErrFull = errors.New("jet: stream is full")
+	// ErrNone is returned when no message is stored under a subject.
+	ErrNone = errors.New("jet: nothing stored")
+)
+
+// attemptTimeout bounds one try of a publish or read; tries are repeated while the context
+// lasts. A publish whose connection drops would otherwise wait for the whole context.
+const attemptTimeout = 2 * time.Second
+
+// Out is one event to be stored.
+type Out struct {
+	Subject string
+	Event   events.Event
+	MsgID   string      // Nats-Msg-Id; never on facts, where a duplicate ack would look like success
+	Header  nats.Header // further headers, e.g. a schedule
+}
+
+// Store publishes and waits until the stream has it, trying again while ctx lasts.
+// A body over [InlineMax] goes to BODIES first. [ErrExists]: the subject holds a message
+// already, perhaps from an earlier try of this very call. [ErrFull]: the stream is at its limit.
+func (b *Bus) Store(ctx context.Context, o Out) (seq uint64, err error) {
+	msg, err := b.message(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		seq, err = b.try(ctx, msg)
+		if err == nil || errors.Is(err, ErrExists) || errors.Is(err, ErrFull) || !retryable(err) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("store %s: %w: %w", o.Subject, err, context.Cause(ctx))
+		case <-time.After(wait):
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("store %s: %w", o.Subject, err)
+	}
+	return seq, nil
+}
+
+// StoreAll stores every event, at once, and returns one error per event in their order.
+func (b *Bus) StoreAll(ctx context.Context, out []Out) []error {
+	errs := make([]error, len(out))
+	if len(out) == 1 {
+		_, errs[0] = b.Store(ctx, out[0])
+		return errs
+	}
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 64)
+	for i := range out {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			_, errs[i] = b.Store(ctx, out[i])
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// Send publishes on core NATS: seen by whoever listens now, kept by nobody.
+func (b *Bus) Send(subject string, e events.Event) error {
+	h, data := events.Encode(e)
+	return b.nc.PublishMsg(&nats.Msg{Subject: subject, Header: h, Data: data})
+}
+
+func (b *Bus) message(ctx context.Context, o Out) (*nats.Msg, error) {
+	if len(o.Event.Data) > InlineMax {
+		ref, err := b.PutBody(ctx, o.Event.Data)
+		if err != nil {
+			return nil, err
+		}
+		o.Event.DataRef, o.Event.Data = ref, nil
+	}
+	h, data := events.Encode(o.Event)
+	for k, v := range o.Header {
+		h[k] = v
+	}
+	if o.MsgID != "" {
+		h[nats.MsgIdHdr] = []string{o.MsgID}
+	}
+	return &nats.Msg{Subject: o.Subject, Header: h, Data: data}, nil
+}
+
+func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	reply, err := b.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return 0, err
+	}
+	var ack struct {
+		Seq   uint64              `json:"seq"`
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(reply.Data, &ack); err != nil {
+		return 0, fmt.Errorf("publish acknowledgement: %w", err)
+	}
+	if ack.Error == nil {
+		return ack.Seq, nil
+	}
+	// 10077 is the generic "store failed": only the text tells a second message from a full stream.
+	if ack.Error.ErrorCode == 10077 {
+		if strings.Contains(ack.Error.Description, "maximum messages per subject exceeded") {
+			return 0, ErrExists
+		}
+		return 0, fmt.Errorf("%w: %w", ErrFull, ack.Error)
+	}
+	return 0, ack.Error
+}
+
+// retryable says whether a publish may go through later: the server was away or without a leader.
+func retryable(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.Code >= 500
+	}
+	return !errors.Is(err, nats.ErrMaxPayload) && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubject)
+}
+
+// Stored is a message as a stream keeps it.
+type Stored struct {
+	Subject string
+	Seq     uint64
+	Time    time.Time // when the server stored it
+	Event   events.Event
+	Err     error // the message is no event: events.ErrMalformed
+	Header  nats.Header
+	Data    []byte
+}
+
+// Fact reads what is stored under a subject, from the stream's leader: a decision never rests
+// on a follower's copy. [ErrNone] if there is nothing.
+func (b *Bus) Fact(ctx context.Context, subject string) (*Stored, error) {
+	return b.get(ctx, b.StreamOf(subject), map[string]any{"last_by_subj": subject})
+}
+
+// Next reads the first message of a stream at or after seq, from the leader. [ErrNone] past the end.
+func (b *Bus) Next(ctx context.Context, stream string, seq uint64, filter string) (*Stored, error) {
+	return b.get(ctx, stream, map[string]any{"seq": max(seq, 1), "next_by_subj": filter})
+}
+
+func (b *Bus) get(ctx context.Context, stream string, req map[string]any) (*Stored, error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+	var resp struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := b.api(ctx, "STREAM.MSG.GET."+stream, body, &resp); err != nil {
+		return nil, fmt.Errorf("read %s: %w", stream, err)
+	}
+	if resp.Error != nil {
+		if resp.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
+			return nil, ErrNone
+		}
+		return nil, fmt.Errorf("read %s: %w", stream, resp.Error)
+	}
+	if resp.Message == nil {
+		return nil, ErrNone
+	}
+	m := resp.Message
+	s := &Stored{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
+	if len(m.Header) > 0 {
+		if s.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+			return nil, fmt.Errorf("read %s: headers: %w", stream, err)
+		}
+	}
+	s.Event, s.Err = b.Open(ctx, s.Header, s.Data)
+	return s, nil
+}
+
+// Delete removes one message by sequence. Removing what is gone is no error.
+func (b *Bus) Delete(ctx context.Context, stream string, seq uint64) error {
+	var resp struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	body := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq)
+	if err := b.api(ctx, "STREAM.MSG.DELETE."+stream, body, &resp); err != nil {
+		return fmt.Errorf("delete %s/%d: %w", stream, seq, err)
+	}
+	if resp.Error != nil && resp.Error.Code != 404 && resp.Error.ErrorCode != 10043 && resp.Error.ErrorCode != 10057 {
+		return fmt.Errorf("delete %s/%d: %w", stream, seq, resp.Error)
+	}
+	return nil
+}
+
+// api makes one JetStream API request, trying again while ctx lasts and nobody answers.
+func (b *Bus) api(ctx context.Context, subject string, body []byte, into any) error {
+	for {
+		tctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+		reply, err := b.nc.RequestWithContext(tctx, "$JS.API."+subject, body)
+		cancel()
+		if err == nil {
+			return json.Unmarshal(reply.Data, into)
+		}
+		if ctx.Err() != nil || !retryable(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Open decodes a message and fetches its body from BODIES if it is there.
+func (b *Bus) Open(ctx context.Context, h nats.Header, data []byte) (events.Event, error) {
+	e, err := events.Decode(h, data)
+	if err != nil || e.DataRef == "" {
+		return e, err
+	}
+	e.Data, err = b.GetBody(ctx, e.DataRef)
+	return e, err
+}
