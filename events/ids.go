@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Identifiers as their owners wrote them. They hold the raw text; in subjects
@@ -36,7 +37,7 @@ func (k CallKey) String() string {
 // MaxToken is the greatest length of a token in bytes, after escaping.
 const MaxToken = 128
 
-// ErrToken is returned when an identifier is empty or longer than [MaxToken] after escaping.
+// ErrToken is returned when an identifier is empty, not UTF-8, or longer than [MaxToken] after escaping.
 var ErrToken = errors.New("events: identifier unfit for a subject")
 
 // Token renders an identifier as one subject token: letters, digits, '-' and '_'
@@ -77,6 +78,9 @@ func Token[T ~string](id T) string {
 // Untoken is the inverse of [Token]. It accepts only what Token writes, so that one
 // identifier has one token; anything else is [ErrToken].
 func Untoken[T ~string](token string) (T, error) {
+	if len(token) <= MaxToken && !strings.ContainsFunc(token, func(r rune) bool { return r >= 0x80 || !tokenByte(byte(r)) }) {
+		return T(token), CheckID("token", token)
+	}
 	var b strings.Builder
 	for i := 0; i < len(token); i++ {
 		c := token[i]
@@ -98,8 +102,8 @@ func Untoken[T ~string](token string) (T, error) {
 	return id, CheckID("token", id)
 }
 
-// CheckID says whether id may name something on the wire: not empty, and at most
-// [MaxToken] bytes once escaped. what names the identifier in the error.
+// CheckID says whether id may name something on the wire: not empty, UTF-8 (JSON cannot carry
+// anything else), and at most [MaxToken] bytes once escaped. what names the identifier in the error.
 func CheckID[T ~string](what string, id T) error {
 	n := 0
 	for i := range len(id) {
@@ -110,6 +114,8 @@ func CheckID[T ~string](what string, id T) error {
 	switch {
 	case n == 0:
 		return fmt.Errorf("%w: %s is empty", ErrToken, what)
+	case !utf8.ValidString(string(id)):
+		return fmt.Errorf("%w: %s is not UTF-8", ErrToken, what)
 	case n > MaxToken:
 		return fmt.Errorf("%w: %s takes %d bytes as a subject token, at most %d are allowed", ErrToken, what, n, MaxToken)
 	}

@@ -39,6 +39,25 @@ const (
 	ReasonShutdown        Reason = "shutdown"
 )
 
+// Reasons returns the closed set, in the order of the table in docs/wire.md.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonOK,
+		ReasonNotFound, ReasonInactive, ReasonInvalidInput, ReasonMalformed,
+		ReasonToolError, ReasonToolPanic,
+		ReasonTimeout, ReasonQueueExpired, ReasonExternalExpired,
+		ReasonWorkerLost, ReasonOutcomeUnknown, ReasonResultTooLarge, ReasonUnavailable, ReasonDeadLetter,
+		ReasonDeniedByRule, ReasonDeniedByUser, ReasonApprovalExpired,
+		ReasonCancelled, ReasonShutdown,
+	}
+}
+
+// Valid says whether r is one of the closed set.
+func (r Reason) Valid() bool {
+	_, known := r.row()
+	return known
+}
+
 // Outcome is one row of the table of reasons.
 type Outcome struct {
 	State State
@@ -49,29 +68,34 @@ type Outcome struct {
 
 // Outcome returns the row of r; an unknown reason is an error like tool_error.
 func (r Reason) Outcome() Outcome {
+	o, _ := r.row()
+	return o
+}
+
+func (r Reason) row() (o Outcome, known bool) {
 	switch r {
 	case ReasonOK:
-		return Outcome{StateSuccess, 0, 200, 0}
+		return Outcome{StateSuccess, 0, 200, 0}, true
 	case ReasonToolError, ReasonToolPanic:
-		return Outcome{StateError, 0, 502, 1}
+		return Outcome{StateError, 0, 502, 1}, true
 	case ReasonNotFound:
-		return Outcome{StateError, -32602, 404, 3}
+		return Outcome{StateError, -32602, 404, 3}, true
 	case ReasonInactive:
-		return Outcome{StateError, -32602, 409, 3}
+		return Outcome{StateError, -32602, 409, 3}, true
 	case ReasonInvalidInput, ReasonMalformed:
-		return Outcome{StateError, -32602, 400, 4}
+		return Outcome{StateError, -32602, 400, 4}, true
 	case ReasonTimeout, ReasonQueueExpired, ReasonExternalExpired:
-		return Outcome{StateError, 0, 504, 5}
+		return Outcome{StateError, 0, 504, 5}, true
 	case ReasonWorkerLost, ReasonOutcomeUnknown, ReasonDeadLetter:
-		return Outcome{StateError, 0, 500, 6}
+		return Outcome{StateError, 0, 500, 6}, true
 	case ReasonResultTooLarge:
-		return Outcome{StateError, 0, 413, 7}
+		return Outcome{StateError, 0, 413, 7}, true
 	case ReasonUnavailable:
-		return Outcome{StateError, 0, 503, 8}
+		return Outcome{StateError, 0, 503, 8}, true
 	case ReasonDeniedByRule, ReasonDeniedByUser, ReasonApprovalExpired:
-		return Outcome{StateDenied, 0, 403, 9}
+		return Outcome{StateDenied, 0, 403, 9}, true
 	case ReasonCancelled, ReasonShutdown:
-		return Outcome{StateInterrupted, 0, 499, 10}
+		return Outcome{StateInterrupted, 0, 499, 10}, true
 	}
-	return Outcome{StateError, 0, 500, 1}
+	return Outcome{StateError, 0, 500, 1}, false
 }

@@ -1,0 +1,128 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	prefixHeader     = "ce-"
+	specVersion      = "1.0"
+	jsonType         = "application/json"
+	structuredType   = "application/cloudevents+json"
+	contentTypeField = "Content-Type"
+)
+
+// Encode renders e for NATS in binary mode: attributes as ce- headers in lower case,
+// percent-encoded as the NATS binding of CloudEvents wants, data as the body.
+// The header map may be used as a nats.Header. Extensions whose name is not made of lower-case
+// letters and digits, or is that of an attribute above, are not sent.
+func Encode(e Event) (header map[string][]string, data []byte) {
+	h := make(map[string][]string, 16+len(e.Extensions))
+	values := make([]string, 0, 20+len(e.Extensions)) // one allocation for all values
+	e.attributes(func(name, v string) {
+		values = append(values, percentEncode(v))
+		h[prefixHeader+name] = values[len(values)-1 : len(values) : len(values)]
+	})
+	return h, e.Data
+}
+
+// attributes calls put for every attribute that is sent, named ones first.
+func (e *Event) attributes(put func(name, value string)) {
+	optional := func(name, value string) {
+		if value != "" {
+			put(name, value)
+		}
+	}
+	put("specversion", specVersion)
+	put("id", e.ID)
+	put("source", e.Source)
+	put("type", string(e.Type))
+	optional("subject", e.Subject)
+	if !e.Time.IsZero() {
+		put("time", e.Time.UTC().Format(time.RFC3339Nano))
+	}
+	put("datacontenttype", jsonType)
+	optional("session", string(e.Session))
+	optional("turn", string(e.Turn))
+	optional("callid", string(e.Call))
+	optional("replyid", e.ReplyID)
+	optional("tool", string(e.Tool))
+	optional("requestid", e.Request)
+	optional("actor", e.Actor)
+	optional("parent", e.Parent)
+	optional("traceparent", e.TraceParent)
+	optional("tracestate", e.TraceState)
+	optional("dataref", e.DataRef)
+	if len(e.Extensions) == 0 {
+		return
+	}
+	for _, name := range sorted(e.Extensions) {
+		var r attributeReader
+		if slot, _ := r.slot(name); slot == nil && attributeName(name) && !reserved(name) {
+			optional(name, e.Extensions[name])
+		}
+	}
+}
+
+// Decode reads an event from NATS headers and body, in binary or structured mode, strictly.
+// Structured mode is told by the content type application/cloudevents+json, or by the lack of a
+// ce-specversion header. Header names may be in any case. Data is not looked into (see
+// [Unmarshal]), and shares the bytes of the body. Every error is [ErrMalformed] and says
+// what was wrong and where.
+func Decode(header map[string][]string, data []byte) (Event, error) {
+	r := attributeReader{where: "header " + prefixHeader}
+	var contentType string
+	for name, values := range header {
+		switch {
+		case len(name) > len(prefixHeader) && strings.EqualFold(name[:len(prefixHeader)], prefixHeader):
+			r.header(lower(name[len(prefixHeader):]), values)
+		case len(name) == len(contentTypeField) && strings.EqualFold(name, contentTypeField) && len(values) > 0:
+			contentType = values[0]
+		}
+	}
+	switch media := mediaType(contentType); {
+	case media == structuredType, r.spec == "" && r.err == nil && opensObject(data):
+		return decodeStructured(data)
+	case strings.HasPrefix(media, "application/cloudevents"):
+		return Event{}, fmt.Errorf("%w: content type %q, only %s and single events in binary mode are read", ErrMalformed, contentType, structuredType)
+	}
+	if r.spec == "" && r.err == nil {
+		return Event{}, fmt.Errorf("%w: no ce-specversion header, and the body is no JSON object: neither binary nor structured mode", ErrMalformed)
+	}
+	if r.content == "" {
+		r.content = contentType
+	}
+	return r.event(data)
+}
+
+func opensObject(data []byte) bool {
+	s := scanner{data: data}
+	return s.peek() == '{'
+}
+
+// mediaType returns the type of a content type in lower case, without parameters.
+func mediaType(contentType string) string {
+	if contentType == jsonType || contentType == structuredType {
+		return contentType
+	}
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// isJSON says whether a datacontenttype is JSON; none is.
+func isJSON(contentType string) bool {
+	media := mediaType(contentType)
+	return media == "" || media == jsonType || media == "text/json" || strings.HasSuffix(media, "+json")
+}
+
+// lower is strings.ToLower for names that are mostly in lower case already.
+func lower(name string) string {
+	for i := range len(name) {
+		if c := name[i]; c >= 0x80 || 'A' <= c && c <= 'Z' {
+			return strings.ToLower(name)
+		}
+	}
+	return name
+}

@@ -1,0 +1,71 @@
+package toolkit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/dlclark/regexp2/v2"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/toolwire/toolwire/events"
+)
+
+// schemaURL is the base of every schema. It resolves nowhere, so a relative $ref stays inside.
+const schemaURL = "toolwire:schema"
+
+// matchTimeout bounds a pattern that backtracks; the engine checks about every 100 ms.
+const matchTimeout = 200 * time.Millisecond
+
+// compile makes a validator of a schema. Nothing is loaded: a $ref to a file or URL is an error.
+func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+	if err := events.CheckJSON(schema); err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := doc.(map[string]any); !ok {
+		return nil, errors.New("a schema must be a JSON object")
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	c.AssertFormat()
+	c.UseRegexpEngine(pattern)
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(schemaURL)
+}
+
+// noLoader refuses every reference to another document: the default one would read local files.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("a reference to another document is not followed: %s", url)
+}
+
+// pattern compiles a regular expression: Go's engine where it can, which never backtracks, and an
+// ECMAScript engine with a time limit for lookaheads and the like.
+func pattern(s string) (jsonschema.Regexp, error) {
+	if re, err := regexp.Compile(s); err == nil {
+		return re, nil
+	}
+	re, err := regexp2.Compile(s, regexp2.ECMAScript)
+	if err != nil {
+		return nil, err
+	}
+	re.MatchTimeout = matchTimeout
+	return ecmaRegexp{re}, nil
+}
+
+type ecmaRegexp struct{ *regexp2.Regexp }
+
+func (r ecmaRegexp) MatchString(s string) bool {
+	ok, err := r.Regexp.MatchString(s)
+	return ok && err == nil // out of time: does not match
+}

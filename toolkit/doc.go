@@ -1,0 +1,26 @@
+// Package toolkit is how a tool is written and run.
+//
+//	type In struct {
+//		City string `json:"city" description:"where" minLength:"1"`
+//	}
+//	weather, err := toolkit.Define("weather", "Tells the weather.",
+//		func(ctx context.Context, in In) (string, error) {
+//			toolkit.Progress(ctx, 1, 2, "asking")
+//			return forecast(ctx, in.City)
+//		}, &toolkit.Options{ReadOnly: true, Timeout: time.Minute})
+//
+// # Delivery
+//
+// A tool that is neither ReadOnly nor Idempotent runs at most once, whoever dies; the others may
+// run again after a crash. [Retryable] errors are tried again within one run, up to Attempts.
+//
+// # Errors
+//
+// The text of a tool's own error is for the model, so write it for one: what was wrong, what to do
+// next. A panic and the failures of the machinery cross as a neutral sentence.
+//
+// # Concurrency
+//
+// A tool's function is called from many goroutines at once. It should return soon after its
+// context ends; one that does not is left behind, its call settled as timed out.
+package toolkit

@@ -1,0 +1,102 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolwire/toolwire/events"
+)
+
+var (
+	// ErrCancelled is the cause of a call's context when the agent cancelled the call.
+	ErrCancelled = errors.New("toolkit: call cancelled")
+	// ErrShutdown is the cause of a call's context when its worker stops before the call ended.
+	ErrShutdown = errors.New("toolkit: worker shutting down")
+	// ErrLost is the cause of a call's context when somebody else settled the call.
+	ErrLost = errors.New("toolkit: call settled elsewhere")
+	// errTimeout is the cause of an attempt's context when its time is up.
+	errTimeout = errors.New("toolkit: attempt timed out")
+)
+
+// PanicError is a panic of a tool. The value and stack are for the log, never for the wire.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error names the panic's value.
+func (e *PanicError) Error() string { return fmt.Sprintf("tool panicked: %v", e.Value) }
+
+// InputError is returned when the arguments do not fit the tool; its text is for the model.
+type InputError struct{ Text string }
+
+// Error is the text for the model.
+func (e *InputError) Error() string { return e.Text }
+
+type retryError struct {
+	err   error
+	after time.Duration
+}
+
+func (e *retryError) Error() string { return e.err.Error() }
+func (e *retryError) Unwrap() error { return e.err }
+
+type fatalError struct{ err error }
+
+func (e *fatalError) Error() string { return e.err.Error() }
+func (e *fatalError) Unwrap() error { return e.err }
+
+// Retryable marks err: nothing happened, another try may succeed. Attempts and backoff are the
+// definition's.
+func Retryable(err error) error { return &retryError{err: err} }
+
+// RetryAfter is [Retryable] with a pause of its own.
+func RetryAfter(err error, d time.Duration) error { return &retryError{err: err, after: d} }
+
+// Fatal marks err as final, whatever it wraps.
+func Fatal(err error) error { return &fatalError{err: err} }
+
+// Failure is what an error of a tool means for its call.
+type Failure struct {
+	Reason  events.Reason
+	Retry   bool          // another attempt may be made
+	After   time.Duration // before that attempt; 0: the definition's backoff
+	Message string        // for the model
+}
+
+// Classify tells what err means. The text of a tool's own error is for the model and crosses;
+// panics and failures of the machinery cross as a neutral sentence. A time-out is retried (the
+// definition says how often), if the tool may run again.
+func Classify(err error) Failure {
+	var (
+		input *InputError
+		panic *PanicError
+		fatal *fatalError
+		retry *retryError
+		large *tooLarge
+	)
+	switch {
+	case errors.Is(err, ErrCancelled):
+		return Failure{Reason: events.ReasonCancelled, Message: "The call was cancelled before it finished."}
+	case errors.Is(err, ErrShutdown):
+		return Failure{Reason: events.ReasonShutdown, Message: "The worker was shut down before the call finished. Call again if it is still needed."}
+	case errors.Is(err, errTimeout):
+		return Failure{Reason: events.ReasonTimeout, Retry: true, Message: "The tool did not finish in time."}
+	case errors.As(err, &large):
+		return Failure{Reason: events.ReasonResultTooLarge, Message: large.Error()}
+	case errors.As(err, &panic):
+		return Failure{Reason: events.ReasonToolPanic, Message: "The tool failed because of an internal error."}
+	case errors.As(err, &input):
+		return Failure{Reason: events.ReasonInvalidInput, Message: input.Text}
+	case errors.As(err, &fatal):
+		return Failure{Reason: events.ReasonToolError, Message: fatal.Error()}
+	case errors.As(err, &retry):
+		return Failure{Reason: events.ReasonToolError, Retry: true, After: retry.after, Message: retry.Error()}
+	}
+	return Failure{Reason: events.ReasonToolError, Message: err.Error()}
+}
+
+// cause turns a context's end into the error that says why.
+func cause(ctx context.Context) error { return context.Cause(ctx) }

@@ -1,0 +1,176 @@
+package toolkit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/toolwire/toolwire/events"
+)
+
+// Schema validates the arguments of one definition. It is safe for concurrent use.
+type Schema struct {
+	name   events.ToolName
+	input  *jsonschema.Schema
+	output *jsonschema.Schema // nil: none
+	raw    any                // the input schema, for pruning nulls
+}
+
+func newSchema(def Definition) (*Schema, error) {
+	in, err := compile(def.InputSchema)
+	if err != nil {
+		return nil, fmt.Errorf("%w: tool %q: inputSchema: %w", ErrDefinition, def.Name, err)
+	}
+	s := &Schema{name: def.Name, input: in}
+	if s.raw, err = jsonschema.UnmarshalJSON(bytes.NewReader(def.InputSchema)); err != nil {
+		return nil, fmt.Errorf("%w: tool %q: inputSchema: %w", ErrDefinition, def.Name, err)
+	}
+	if len(def.OutputSchema) > 0 {
+		if s.output, err = compile(def.OutputSchema); err != nil {
+			return nil, fmt.Errorf("%w: tool %q: outputSchema: %w", ErrDefinition, def.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// Schemas compiles each definition once, by its hash. The zero value is ready; it is safe for
+// concurrent use.
+type Schemas struct{ byHash sync.Map }
+
+// Of returns the schema of a definition whose hash is known.
+func (s *Schemas) Of(hash string, def Definition) (*Schema, error) {
+	if v, ok := s.byHash.Load(hash); ok {
+		return v.(*Schema), nil //nolint:forcetypeassert // only this method stores
+	}
+	schema, err := newSchema(def)
+	if err != nil {
+		return nil, err
+	}
+	v, _ := s.byHash.LoadOrStore(hash, schema)
+	return v.(*Schema), nil //nolint:forcetypeassert // only this method stores
+}
+
+// Prepare makes arguments ready to run: none, white space, "" and null become {}, and an object
+// that came as a JSON string is unwrapped, once, which repaired tells. Any other byte stays as it
+// was. Explicit nulls of optional fields count as absent for validation only.
+// The error is an [InputError] whose text tells the model what to correct.
+func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
+	clean, repaired, err = unwrap(input)
+	if err == nil {
+		err = events.CheckJSON(clean)
+	}
+	if err != nil {
+		return nil, false, s.refuse("the arguments are not valid JSON: " + text1(err))
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(clean))
+	if err != nil {
+		return nil, false, s.refuse("the arguments are not valid JSON: " + text1(err))
+	}
+	if _, ok := doc.(map[string]any); !ok {
+		return nil, false, s.refuse("the arguments must be a JSON object, not " + kindOf(doc))
+	}
+	if bytes.Contains(clean, []byte("null")) {
+		doc = prune(doc, s.raw, s.raw, 0)
+	}
+	if err := s.input.Validate(doc); err != nil {
+		return nil, false, s.refuse(failures(err))
+	}
+	return clean, repaired, nil
+}
+
+// Output checks structured content; nil if there is no output schema.
+func (s *Schema) Output(structured json.RawMessage) error {
+	if s.output == nil {
+		return nil
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(structured))
+	if err != nil {
+		return err
+	}
+	if err := s.output.Validate(doc); err != nil {
+		return errors.New(failures(err))
+	}
+	return nil
+}
+
+func (s *Schema) refuse(what string) error {
+	return &InputError{Text: fmt.Sprintf("Input validation failed for tool '%s':\n%s\nCorrect the arguments and call again.", s.name, what)}
+}
+
+func text1(err error) string {
+	return strings.TrimPrefix(err.Error(), events.ErrMalformed.Error()+": ")
+}
+
+// unwrap turns the spellings of "no arguments" into {} and unwraps an object written as a JSON string.
+func unwrap(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
+	none := json.RawMessage("{}")
+	t := bytes.TrimSpace(input)
+	switch {
+	case len(t) == 0, string(t) == "null", string(t) == `""`:
+		return none, false, nil
+	case t[0] != '"':
+		return input, false, nil
+	}
+	if err := events.CheckJSON(t); err != nil {
+		return nil, false, err
+	}
+	var inner string
+	if err := json.Unmarshal(t, &inner); err != nil {
+		return nil, false, err
+	}
+	switch in := strings.TrimSpace(inner); {
+	case in == "":
+		return none, false, nil
+	case in[0] == '{':
+		return json.RawMessage(inner), true, nil
+	}
+	return input, false, nil // a string that holds no object: refused by its kind
+}
+
+func kindOf(doc any) string {
+	switch doc.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "an array"
+	}
+	return "a number"
+}
+
+// failures lists what does not fit, one per line as path: message.
+func failures(err error) string {
+	var v *jsonschema.ValidationError
+	if !errors.As(err, &v) {
+		return err.Error()
+	}
+	var lines []string
+	seen := map[string]bool{}
+	for _, u := range v.BasicOutput().Errors {
+		if u.Error == nil || len(u.Errors) > 0 {
+			continue
+		}
+		path := u.InstanceLocation
+		if path == "" {
+			path = "/"
+		}
+		if line := path + ": " + u.Error.String(); !seen[line] && len(lines) < maxFailures {
+			seen[line] = true
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		return v.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+const maxFailures = 20

@@ -1,0 +1,133 @@
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/toolwire/toolwire/events"
+)
+
+// Result is what a tool returns: content blocks for the model, structured content, or both.
+type Result struct {
+	Content    []events.Content
+	Structured json.RawMessage
+	IsError    bool // the tool ran and reports a failure of its own
+}
+
+// Handler is the untyped form of every tool: arguments in, result out. Input is JSON that fits
+// the tool's schema.
+type Handler func(ctx context.Context, input json.RawMessage) (Result, error)
+
+// Middleware wraps a handler; the first one given is the outermost. It surrounds decoding and
+// validation too. It must not change the input: what was judged is what runs.
+type Middleware func(Handler) Handler
+
+// Tool is a definition and what runs it.
+type Tool struct {
+	def     Definition
+	handler Handler
+	schema  *Schema
+}
+
+// Raw makes a tool of a definition and an untyped handler, e.g. to pass calls on.
+// [ErrDefinition] if the definition cannot be registered.
+func Raw(def Definition, h Handler) (*Tool, error) {
+	if err := def.Check(); err != nil {
+		return nil, err
+	}
+	s, err := newSchema(def)
+	if err != nil {
+		return nil, err
+	}
+	return &Tool{def: def, handler: h, schema: s}, nil
+}
+
+// Definition describes the tool.
+func (t *Tool) Definition() Definition { return t.def }
+
+// Options are the fields of a [Definition] that [Define] cannot know. Nil means all defaults,
+// and so does the zero value of each field; see [Definition] for their meaning.
+type Options struct {
+	Title                string
+	ReadOnly             bool
+	Idempotent           bool
+	ConcurrencySafe      bool
+	StateInjected        bool
+	Strict               *bool
+	Timeout              time.Duration
+	QueueTimeout         time.Duration
+	Attempts             int
+	Backoff              Backoff
+	MaxInFlight          int
+	MaxResult            int
+	Oversize             Oversize
+	Group                string
+	Matcher              string
+	DangerousFiles       []string
+	DangerousDirectories []string
+	OutputSchema         json.RawMessage           // nil: inferred where Out is a struct
+	Convert              func(any) (Result, error) // makes the result of the returned value; nil: [Convert]
+}
+
+func (o *Options) definition() Definition {
+	return Definition{
+		Title: o.Title, OutputSchema: o.OutputSchema,
+		ReadOnly: o.ReadOnly, Idempotent: o.Idempotent, ConcurrencySafe: o.ConcurrencySafe,
+		StateInjected: o.StateInjected, Strict: o.Strict,
+		Timeout: Duration(o.Timeout), QueueTimeout: Duration(o.QueueTimeout),
+		Attempts: o.Attempts, Backoff: o.Backoff, MaxInFlight: o.MaxInFlight,
+		MaxResult: o.MaxResult, Oversize: o.Oversize, Group: o.Group, Matcher: o.Matcher,
+		DangerousFiles: o.DangerousFiles, DangerousDirectories: o.DangerousDirectories,
+	}
+}
+
+// Define makes a tool of a typed function. The input schema comes from In: JSON names, and the
+// struct tags description, enum, minimum, maximum, minLength, maxLength, pattern, format, default
+// and required. A field is required unless it is a pointer, has omitempty or omitzero, a default, or required:"false".
+//
+// The returned value becomes the result: a string as it is; [Result], events.Content and slices of
+// it as they are; anything with a ToolResult method by that; any other value as JSON text, and as
+// structured content too if it is an object. [ErrDefinition] says what cannot be registered.
+func Define[In, Out any](name, description string, fn func(context.Context, In) (Out, error), o *Options) (*Tool, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	def := o.definition()
+	def.Name, def.Description = events.ToolName(name), description
+	in, err := inputSchema[In]()
+	if err != nil {
+		return nil, fmt.Errorf("%w: tool %q: input: %w", ErrDefinition, name, err)
+	}
+	def.InputSchema = in.schema
+	if def.OutputSchema == nil {
+		if def.OutputSchema, err = outputSchema[Out](); err != nil {
+			return nil, fmt.Errorf("%w: tool %q: output: %w", ErrDefinition, name, err)
+		}
+	}
+	convert := o.Convert
+	if convert == nil {
+		convert = Convert
+	}
+	return Raw(def, func(ctx context.Context, input json.RawMessage) (Result, error) {
+		v, err := decode[In](in, input)
+		if err != nil {
+			return Result{}, err
+		}
+		out, err := fn(ctx, v)
+		if err != nil {
+			return Result{}, err
+		}
+		return convert(out)
+	})
+}
+
+// MustDefine is [Define] for package variables and tests; it panics on error.
+func MustDefine[In, Out any](name, description string, fn func(context.Context, In) (Out, error), o *Options) *Tool {
+	t, err := Define(name, description, fn, o)
+	if err != nil {
+		panic(err) //nolint:forbidigo // a Must function: a mistake in the program, not of its input
+	}
+	return t
+}
