@@ -67,8 +67,8 @@ tidy: ## tidy go.mod and tools/go.mod
 	$(GO) -C tools mod tidy
 
 .PHONY: docker-test
-docker-test: ## start the compose file with images FROM scratch (needs docker, docker-compose)
-	$(GO) test -tags docker -count=1 -v ./test/docker
+docker-test: ## start the compose file with images FROM scratch (needs root and apt-get, or docker and compose)
+	.ci/with-docker $(GO) test -tags docker -count=1 -v ./test/docker
 
 .PHONY: e2e
 e2e: ## run the tests with real processes and kill -9, uncached
