@@ -52,6 +52,7 @@ golden: ## rewrite golden files (-update), then show what changed
 
 .PHONY: lint
 lint: $(LINT) $(GOFUMPT) ## run golangci-lint, gofumpt, go mod tidy -diff and the test of the import rules
+	$(LINT) config verify
 	$(LINT) run ./...
 	@d="$$($(GOFUMPT) -l .)"; [ -z "$$d" ] || { echo "not formatted: $$d" >&2; exit 1; }
 	$(GO) mod tidy -diff
