@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -118,9 +119,7 @@ func (b *Bus) message(ctx context.Context, o Out) (*nats.Msg, error) {
 		o.Event.DataRef, o.Event.Data = ref, nil
 	}
 	h, data := events.Encode(o.Event)
-	for k, v := range o.Header {
-		h[k] = v
-	}
+	maps.Copy(h, o.Header)
 	if o.MsgID != "" {
 		h[nats.MsgIdHdr] = []string{o.MsgID}
 	}
@@ -156,9 +155,8 @@ func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
 
 // retryable says whether a publish may go through later: the server was away or without a leader.
 func retryable(err error) bool {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
-		return api.Code >= 500
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return api.Code == 503 || api.Code == 429
 	}
 	return !errors.Is(err, nats.ErrMaxPayload) && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubject)
 }
