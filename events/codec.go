@@ -117,11 +117,17 @@ func isJSON(contentType string) bool {
 	return media == "" || media == jsonType || media == "text/json" || strings.HasSuffix(media, "+json")
 }
 
-// lower is strings.ToLower for names that are mostly in lower case already.
+// lower makes ASCII letters small. (strings.ToLower would make an ASCII letter of some others.)
 func lower(name string) string {
 	for i := range len(name) {
-		if c := name[i]; c >= 0x80 || 'A' <= c && c <= 'Z' {
-			return strings.ToLower(name)
+		if 'A' <= name[i] && name[i] <= 'Z' {
+			b := []byte(name)
+			for ; i < len(b); i++ {
+				if 'A' <= b[i] && b[i] <= 'Z' {
+					b[i] += 'a' - 'A'
+				}
+			}
+			return string(b)
 		}
 	}
 	return name

@@ -18,7 +18,9 @@ func ptr[T any](v T) *T { return &v }
 func fixtures() []any {
 	var data []any
 	for _, v := range vectors() {
-		data = append(data, v.data)
+		if v.data != nil {
+			data = append(data, v.data)
+		}
 	}
 	return data
 }

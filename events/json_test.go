@@ -325,6 +325,6 @@ func odd() []any {
 		&events.CancelCalls{Calls: []events.CallID{"", text}, Reason: text},
 		events.ToolWork{Context: &events.Context{}, SessionRevision: math.MaxUint64},
 		events.Announce{Tool: text, Slots: -1, Gone: true},
-		map[string]any{"<": text},
+		map[string]any{"<": "<>&"},
 	}
 }
