@@ -67,7 +67,9 @@ func (c Content) Text() (string, bool) {
 func (c Content) peek() (kind string, text *string) {
 	var b blockReader
 	s := scanner{data: c}
-	s.object(&b)
+	if s.begin() {
+		s.object(&b)
+	}
 	if s.end() != nil {
 		return "", nil
 	}

@@ -54,12 +54,13 @@ func unmarshalOther(data []byte, v any) error {
 // CheckJSON says whether data is one JSON value as [Unmarshal] would have it. Numbers of any
 // size are fine, and so are surrogate escapes without their other half: raw JSON is
 // passed on as it is, never decoded. The error is [ErrMalformed].
-func CheckJSON(data []byte) error { return checkJSON(data, 0) }
+func CheckJSON(data []byte) error {
+	s := scanner{data: data}
+	return s.check()
+}
 
-// checkJSON is CheckJSON for a value that will lie depth levels deep.
-func checkJSON(data []byte, depth int) error {
-	var room [linearKeys][]byte
-	s := scanner{data: data, depth: depth, keys: room[:0]}
+// check checks the whole text.
+func (s *scanner) check() error {
 	if s.begin() {
 		s.value()
 	}

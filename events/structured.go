@@ -10,7 +10,7 @@ import (
 func EncodeStructured(e Event) (header map[string][]string, body []byte, err error) {
 	w := writer{b: make([]byte, 0, 768+len(e.Data))}
 	w.open('{')
-	e.attributes(w.text)
+	e.attributes(func(header, value string) { w.text(header[len(prefixHeader):], value) })
 	w.optionalRaw("data", e.Data)
 	w.shut('}')
 	body, err = w.done()

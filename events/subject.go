@@ -45,17 +45,21 @@ func (s Subjects) Calls(a AgentID, session SessionID, turn TurnID) string {
 
 // Work is where the dispatcher publishes one call for the workers of a pool.
 func (s Subjects) Work(pool string, tool ToolName, k CallKey) string {
-	return s.join("work", Token(pool), Token(tool), k.tokens())
+	return s.join("work", Token(pool), Token(tool), Token(k.Session), Token(k.Turn), Token(k.Call))
 }
 
 // WorkPool is the pattern of all work of a pool.
 func (s Subjects) WorkPool(pool string) string { return s.join("work", Token(pool), ">") }
 
 // Start is the fence of a call.
-func (s Subjects) Start(k CallKey) string { return s.join("start", k.tokens()) }
+func (s Subjects) Start(k CallKey) string {
+	return s.join("start", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // Result is where the one ToolResult of a call is stored.
-func (s Subjects) Result(k CallKey) string { return s.join("result", k.tokens()) }
+func (s Subjects) Result(k CallKey) string {
+	return s.join("result", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // Cancel is where an agent asks to cancel a turn.
 func (s Subjects) Cancel(a AgentID, session SessionID, turn TurnID) string {
@@ -63,7 +67,9 @@ func (s Subjects) Cancel(a AgentID, session SessionID, turn TurnID) string {
 }
 
 // Delta carries progress of a running call (core NATS).
-func (s Subjects) Delta(k CallKey) string { return s.join("delta", k.tokens()) }
+func (s Subjects) Delta(k CallKey) string {
+	return s.join("delta", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // DeltasOfTurn is the pattern of all deltas of a turn.
 func (s Subjects) DeltasOfTurn(session SessionID, turn TurnID) string {
@@ -71,7 +77,9 @@ func (s Subjects) DeltasOfTurn(session SessionID, turn TurnID) string {
 }
 
 // Stop tells workers to stop a running call (core NATS).
-func (s Subjects) Stop(k CallKey) string { return s.join("stop", k.tokens()) }
+func (s Subjects) Stop(k CallKey) string {
+	return s.join("stop", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // Live is the republished copy of what JOURNAL or QUESTIONS stored under subject.
 func (s Subjects) Live(subject string) string {
@@ -181,10 +189,21 @@ func (s Subjects) split(kind, subject string, n int) ([]string, error) {
 }
 
 func (s Subjects) join(kind string, rest ...string) string {
-	return s.Prefix() + "." + kind + "." + strings.Join(rest, ".")
+	n := len(s.Prefix()) + 1 + len(kind)
+	for _, r := range rest {
+		n += 1 + len(r)
+	}
+	var b strings.Builder
+	b.Grow(n)
+	b.WriteString(s.Prefix())
+	b.WriteByte('.')
+	b.WriteString(kind)
+	for _, r := range rest {
+		b.WriteByte('.')
+		b.WriteString(r)
+	}
+	return b.String()
 }
-
-func (k CallKey) tokens() string { return Token(k.Session) + "." + Token(k.Turn) + "." + Token(k.Call) }
 
 func parseKey(t []string) (k CallKey, err error) {
 	k.Session, err = Untoken[SessionID](t[0])
