@@ -18,13 +18,13 @@ import (
 var update = flag.Bool("update", false, "write testdata/wire and the examples in docs/wire.md")
 
 // event returns the event of a vector.
-func (v vector) event(t testing.TB) events.Event {
-	t.Helper()
+func (v vector) event(tb testing.TB) events.Event {
+	tb.Helper()
 	e := events.Event{Attributes: v.attrs}
 	if v.data != nil {
 		var err error
 		if e, err = events.New(v.attrs, v.data); err != nil {
-			t.Fatalf("%s: %v", v.name, err)
+			tb.Fatalf("%s: %v", v.name, err)
 		}
 	}
 	e.Extensions = v.ext
@@ -42,19 +42,19 @@ type golden struct {
 	Data       json.RawMessage   `json:"data,omitempty"`
 }
 
-func (v vector) golden(t testing.TB, mode string) golden {
-	t.Helper()
-	e := v.event(t)
+func (v vector) golden(tb testing.TB, mode string) golden {
+	tb.Helper()
+	e := v.event(tb)
 	g := golden{Doc: v.doc, Subject: v.subject, Mode: mode, Header: map[string]string{}, Attributes: map[string]string{}, Data: e.Data}
 	header, body := events.Encode(e)
 	for name, values := range header {
 		raw := values[0]
-		g.Attributes[name[len("ce-"):]] = unpercentAny(t, raw)
+		g.Attributes[name[len("ce-"):]] = unpercentAny(tb, raw)
 	}
 	if mode == "structured" {
 		var err error
 		if header, body, err = events.EncodeStructured(e); err != nil {
-			t.Fatalf("%s: %v", v.name, err)
+			tb.Fatalf("%s: %v", v.name, err)
 		}
 	}
 	for name, values := range header {
@@ -64,10 +64,10 @@ func (v vector) golden(t testing.TB, mode string) golden {
 	return g
 }
 
-func unpercentAny(t testing.TB, s string) string {
-	t.Helper()
-	if tt, ok := t.(*testing.T); ok {
-		return unpercent(tt, s)
+func unpercentAny(tb testing.TB, s string) string {
+	tb.Helper()
+	if t, ok := tb.(*testing.T); ok {
+		return unpercent(t, s)
 	}
 	return s
 }
@@ -144,15 +144,15 @@ func TestGoldenDecode(t *testing.T) {
 	}
 }
 
-func readGolden(t testing.TB, file string) golden {
-	t.Helper()
+func readGolden(tb testing.TB, file string) golden {
+	tb.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var g golden
 	if err := events.Unmarshal(b, &g); err != nil {
-		t.Fatalf("%s: %v", file, err)
+		tb.Fatalf("%s: %v", file, err)
 	}
 	return g
 }

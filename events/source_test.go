@@ -12,11 +12,11 @@ import (
 
 // constants returns the values of the string constants of type typ in a file of the package,
 // read from its source: whatever is added there is seen here.
-func constants(t testing.TB, file, typ string) []string {
-	t.Helper()
+func constants(tb testing.TB, file, typ string) []string {
+	tb.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var values []string
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -25,23 +25,27 @@ func constants(t testing.TB, file, typ string) []string {
 			return true
 		}
 		if id, ok := spec.Type.(*ast.Ident); ok && id.Name == typ {
-			s, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			lit, ok := spec.Values[0].(*ast.BasicLit)
+			if !ok {
+				return true
+			}
+			s, err := strconv.Unquote(lit.Value)
 			if err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 			values = append(values, s)
 		}
 		return true
 	})
 	if len(values) == 0 {
-		t.Fatalf("no constants of type %s in %s", typ, file)
+		tb.Fatalf("no constants of type %s in %s", typ, file)
 	}
 	return values
 }
 
-func allTypes(t testing.TB) (types []events.Type) {
-	t.Helper()
-	for _, s := range constants(t, "types.go", "Type") {
+func allTypes(tb testing.TB) (types []events.Type) {
+	tb.Helper()
+	for _, s := range constants(tb, "types.go", "Type") {
 		types = append(types, events.Type(s))
 	}
 	return types

@@ -21,8 +21,7 @@ func EncodeStructured(e Event) (header map[string][]string, body []byte, err err
 type structured struct {
 	attributeReader
 
-	data    []byte
-	encoded bool // data came in data_base64
+	data []byte
 }
 
 func decodeStructured(body []byte) (Event, error) {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func (s Subjects) Prefix() string {
 	return s.prefix
 }
 
-// Under returns the pattern for all subjects of one kind: prefix.kind.>
+// Under returns the pattern for all subjects of one kind, prefix.kind.> as a pattern.
 func (s Subjects) Under(kind string) string { return s.join(kind, ">") }
 
 // Calls is where an agent publishes one turn's ToolCalls.
@@ -115,7 +116,7 @@ func (s Subjects) Due(name ...string) string { return s.join("due", tokens(name)
 
 // Body is one chunk of a body too large for an event.
 func (s Subjects) Body(id string, chunk int) string {
-	return s.join("body", Token(id), fmt.Sprint(chunk))
+	return s.join("body", Token(id), strconv.Itoa(chunk))
 }
 
 // Dead is where the copy of a message goes that could not be handled; subject is its own.
