@@ -12,8 +12,6 @@ func at(offset time.Duration) time.Time {
 	return time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC).Add(offset)
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // fixtures returns the data of one event of each type, and some more. The raw JSON is compact.
 func fixtures() []any {
 	var data []any
