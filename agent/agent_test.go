@@ -1,0 +1,610 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/toolwire/toolwire/agent"
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/internal/natstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func submit(tb testing.TB, c *agent.Client, t agent.Turn) *agent.Pending {
+	tb.Helper()
+	p, err := c.Submit(tb.Context(), t)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func await(tb testing.TB, p *agent.Pending) []events.ToolResult {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
+	defer cancel()
+	rs, err := p.Await(ctx)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rs
+}
+
+func TestResultsComeAsTheyFinishAndAwaitKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, hold)
+	p := submit(t, c, agent.Turn{Session: "s", Calls: []events.Call{{Name: "a"}, {Name: "b"}, {Name: "c"}}})
+	if got := p.Calls(); !slices.Equal(got, []events.CallID{"c1", "c2", "c3"}) {
+		t.Fatalf("ids %v, want c1 c2 c3", got)
+	}
+	order := []events.CallID{"c3", "c1", "c2"}
+	settle := func(id events.CallID) {
+		if err := f.settle(t.Context(), events.CallKey{Session: "s", Turn: p.Turn(), Call: id}, answer(id, string(id))); err != nil {
+			t.Error(err)
+		}
+	}
+	settle(order[0])
+	var got []events.CallID
+	for r, err := range p.Results(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, r.CallID); len(got) < len(order) {
+			settle(order[len(got)]) // the next comes only after this one was read
+		}
+	}
+	if !slices.Equal(got, order) {
+		t.Errorf("results came as %v, want %v", got, order)
+	}
+	for i, r := range await(t, p) {
+		if r.CallID != p.Calls()[i] {
+			t.Errorf("awaited[%d] is %s, want %s", i, r.CallID, p.Calls()[i])
+		}
+	}
+	if f.questions(events.OpTurn) > 0 {
+		t.Errorf("the dispatcher was asked though all results came live")
+	}
+}
+
+func TestCall(t *testing.T) {
+	t.Parallel()
+	_, _, c := setup(t, echo)
+	r, err := c.Call(t.Context(), "s", "echo", json.RawMessage(`{"n":1}`))
+	if err != nil || text(t, r) != `{"n":1}` || r.CallID != "c1" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+func TestSubmittingAgainAttaches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, f, c := setup(t, echo)
+		turn := agent.Turn{Session: "s", ID: "t", ReplyID: "r", Calls: []events.Call{call("x", "echo", `{"n":1}`)}}
+		first := await(t, submit(t, c, turn))
+		other := newClient(t, srv.Lasting(), agent.Config{})
+		for _, after := range []time.Duration{0, time.Second, 3 * time.Minute, time.Hour} { // the server's dedupe window is 2 min
+			time.Sleep(after)
+			for _, c := range []*agent.Client{c, other} {
+				if diff := cmp.Diff(first, await(t, submit(t, c, turn))); diff != "" {
+					t.Errorf("after %v (-first +again):\n%s", after, diff)
+				}
+			}
+		}
+		if n := f.runs(events.CallKey{Session: "s", Turn: "t", Call: "x"}); n != 1 {
+			t.Errorf("ran %d times, want once", n)
+		}
+	})
+}
+
+func TestSubmittingAgainWhilePendingSharesTheResult(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, hold)
+	turn := agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("x", "echo", `1`)}}
+	p, q := submit(t, c, turn), submit(t, c, turn)
+	if err := f.settle(t.Context(), events.CallKey{Session: "s", Turn: "t", Call: "x"}, answer("x", "one")); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*agent.Pending{p, q} {
+		if got := text(t, await(t, p)[0]); got != "one" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+func TestAnotherTurnOfTheSameID(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, echo)
+	base := agent.Turn{Session: "s", ID: "t", ReplyID: "r", Parent: "p", Calls: []events.Call{call("x", "echo", `{"n":1}`)}}
+	await(t, submit(t, c, base))
+	for name, change := range map[string]func(*agent.Turn){
+		"input":    func(t *agent.Turn) { t.Calls = []events.Call{call("x", "echo", `{"n":2}`)} },
+		"call id":  func(t *agent.Turn) { t.Calls = []events.Call{call("y", "echo", `{"n":1}`)} },
+		"context":  func(t *agent.Turn) { t.Context = &events.Context{User: "u"} },
+		"reply":    func(t *agent.Turn) { t.ReplyID = "r2" },
+		"parent":   func(t *agent.Turn) { t.Parent = "" },
+		"deadline": func(t *agent.Turn) { t.Deadline = time.Now().Add(time.Hour) },
+	} {
+		turn := base
+		change(&turn)
+		if _, err := c.Submit(t.Context(), turn); !errors.Is(err, agent.ErrTurnReused) {
+			t.Errorf("other %s: got %v, want ErrTurnReused", name, err)
+		}
+	}
+	if n := f.runs(events.CallKey{Session: "s", Turn: "t", Call: "x"}); n != 1 {
+		t.Errorf("ran %d times, want once", n)
+	}
+}
+
+// A second result is refused by the server, but whoever listens to the raw subject sees it.
+func TestRefusedSecondResultIsNeverSeen(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, hold)
+	p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", ""), call("b", "x", "")}})
+	a, b := events.CallKey{Session: "s", Turn: "t", Call: "a"}, events.CallKey{Session: "s", Turn: "t", Call: "b"}
+	if err := f.settle(t.Context(), a, answer("a", "first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.settle(t.Context(), a, answer("a", "second")); !errors.Is(err, jet.ErrExists) {
+		t.Fatalf("second result: got %v, want ErrExists", err)
+	}
+	if err := f.settle(t.Context(), b, answer("b", "last")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r, err := range p.Results(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, text(t, r))
+	}
+	if diff := cmp.Diff([]string{"first", "last"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLostLiveResultIsReadAfterTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f, c := setup(t, hold)
+		s, err := f.JetStream().Stream(t.Context(), f.JournalStream())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.CachedInfo().Config
+		cfg.RePublish = nil // every live copy is lost
+		if _, err := f.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", "")}})
+		if err := f.settle(t.Context(), events.CallKey{Session: "s", Turn: "t", Call: "a"}, answer("a", "found")); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(t, await(t, p)[0]); got != "found" {
+			t.Errorf("got %q", got)
+		}
+		if took := time.Since(start); took > 2200*time.Millisecond {
+			t.Errorf("found after %v, want about 2 s", took)
+		}
+	})
+}
+
+func TestLongWaitAsksSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f, c := setup(t, hold)
+		p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", "")}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if _, err := p.Await(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want the deadline", err)
+		}
+		awaited := f.questions(events.OpTurn)
+		if awaited < 300 || awaited > 500 {
+			t.Errorf("asked %d times in an hour of waiting, want about 390", awaited)
+		}
+		time.Sleep(time.Hour)
+		if n := f.questions(events.OpTurn) - awaited; n > 20 {
+			t.Errorf("asked %d times in an hour while nobody waited", n)
+		}
+		if err := f.settle(t.Context(), events.CallKey{Session: "s", Turn: "t", Call: "a"}, answer("a", "late")); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(t, await(t, p)[0]); got != "late" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+func TestMalformedLiveResultIsReadFromTheFacts(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, hold)
+	k := events.CallKey{Session: "s", Turn: "t", Call: "a"}
+	p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", "")}})
+	forged, _ := events.New(events.Attributes{ID: "f", Source: "/f", Type: events.TypeToolResult}, answer("b", "forged"))
+	for _, e := range []events.Event{{}, {Attributes: events.Attributes{ID: "g", Source: "/g", Type: events.TypeToolResult}, Data: []byte("{")}, forged} {
+		if err := f.Send(f.Live(f.Result(k)), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, subject := range []string{f.Live(f.Result(k)) + ".more", f.Prefix() + ".live.result.s"} {
+		if err := f.Send(subject, forged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.settle(t.Context(), k, answer("a", "true")); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, await(t, p)[0]); got != "true" {
+		t.Errorf("got %q, want the stored result", got)
+	}
+}
+
+func TestUnreadableStoredResultStillEndsTheWait(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, hold)
+	k := events.CallKey{Session: "s", Turn: "t", Call: "a"}
+	p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", "")}})
+	if _, err := f.JetStream().Publish(t.Context(), f.Result(k), []byte("nonsense")); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, p)[0]; r.Reason != events.ReasonMalformed || r.State != events.StateError || r.CallID != "a" {
+		t.Errorf("got %+v, want an error that says malformed", r)
+	}
+}
+
+func TestLostBodyStillEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f, c := setup(t, hold)
+		k := events.CallKey{Session: "s", Turn: "t", Call: "a"}
+		p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", "")}})
+		e, _ := events.New(events.Attributes{
+			ID: "r", Source: "/t", Type: events.TypeToolResult,
+			DataRef: "toolwire-body:gone?chunks=1&size=1&sha256=00",
+		}, nil)
+		e.Data = nil
+		if _, err := f.Store(t.Context(), jet.Out{Subject: f.Result(k), Event: e}); err != nil {
+			t.Fatal(err)
+		}
+		if r := await(t, p)[0]; r.Reason != events.ReasonUnavailable {
+			t.Errorf("got %+v, want unavailable", r)
+		}
+	})
+}
+
+func TestForgottenTurnEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, f, c := setup(t, hold)
+		p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", "")}})
+		s, err := f.JetStream().Stream(t.Context(), f.CallsStream())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := p.Await(ctx); !errors.Is(err, agent.ErrNotFound) {
+			t.Errorf("got %v, want ErrNotFound", err)
+		}
+	})
+}
+
+func TestWaitOutlivesARestartOfEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, f, c := setup(t, hold)
+		p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", ""), call("b", "x", "")}})
+		got := make(chan string)
+		go func() {
+			defer close(got)
+			for r, err := range p.Results(t.Context()) {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got <- text(t, r)
+			}
+		}()
+		f.stop()
+		srv.Stop()
+		time.Sleep(time.Minute)
+		srv.Restart()
+		f = startFleet(t, srv.Bus(), nil)
+		for _, id := range []events.CallID{"a", "b"} {
+			if err := f.settle(t.Context(), events.CallKey{Session: "s", Turn: "t", Call: id}, answer(id, "after "+string(id))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := []string{<-got, <-got}
+		slices.Sort(all)
+		if diff := cmp.Diff([]string{"after a", "after b"}, all); diff != "" {
+			t.Error(diff)
+		}
+		<-got
+	})
+}
+
+func TestResultStoredWhileDisconnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := natstest.Start(t)
+		startFleet(t, srv.Bus(), hold)
+		c := newClient(t, srv.Lasting(nats.ReconnectWait(time.Minute)), agent.Config{})
+		p := submit(t, c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", "")}})
+		time.Sleep(time.Second)
+		srv.Restart()
+		f := startFleet(t, srv.Bus(), nil)
+		if err := f.settle(t.Context(), events.CallKey{Session: "s", Turn: "t", Call: "a"}, answer("a", "missed")); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now() // the client comes back in a minute, and need not wait for its next round
+		if got := text(t, await(t, p)[0]); got != "missed" {
+			t.Errorf("got %q", got)
+		}
+		if took := time.Since(start); took < 50*time.Second || took > 61*time.Second {
+			t.Errorf("found after %v, want at the reconnect, after a minute", took)
+		}
+	})
+}
+
+func TestSubmitWaitsForTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, f, c := setup(t, echo)
+		f.stop()
+		srv.Stop()
+		go func() {
+			time.Sleep(20 * time.Second)
+			srv.Restart()
+			startFleet(t, srv.Bus(), echo)
+		}()
+		p := submit(t, c, agent.Turn{Session: "s", Calls: []events.Call{call("a", "x", `1`)}})
+		if got := text(t, await(t, p)[0]); got != "1" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+func TestNoDispatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := natstest.Start(t)
+		bus := srv.Bus()
+		c := newClient(t, srv.Lasting(), agent.Config{})
+		if _, err := c.Status(t.Context(), "s", "t"); !errors.Is(err, agent.ErrUnavailable) {
+			t.Errorf("status: got %v, want ErrUnavailable", err)
+		}
+		for _, err := range c.Tools(t.Context(), "s") {
+			if !errors.Is(err, agent.ErrUnavailable) {
+				t.Errorf("tools: got %v, want ErrUnavailable", err)
+			}
+		}
+		turn := agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "x", `1`)}}
+		p := submit(t, c, turn)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Submit(ctx, turn); !errors.Is(err, agent.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("submit again, nobody to ask: got %v, want ErrUnavailable", err)
+		}
+		go func() {
+			time.Sleep(time.Hour)
+			startFleet(t, bus, echo)
+		}()
+		rs, err := p.Await(t.Context())
+		if err != nil || text(t, rs[0]) != "1" {
+			t.Errorf("got %v, %v", rs, err)
+		}
+	})
+}
+
+func TestTwoAgentsInterleaved(t *testing.T) {
+	t.Parallel()
+	srv, f, _ := setup(t, echo)
+	var wg sync.WaitGroup
+	for _, name := range []events.AgentID{"ann", "bob"} {
+		c := newClient(t, srv.Conn(), agent.Config{Agent: name})
+		for i := range 100 {
+			wg.Go(func() {
+				session := events.SessionID(fmt.Sprintf("%s-%d", name, i%5))
+				id := events.TurnID(fmt.Sprintf("t%d", i))
+				var calls []events.Call
+				for j := range 1 + i%3 {
+					calls = append(calls, call(fmt.Sprint("c", j), "echo", fmt.Sprintf(`"%s/%s/%d"`, session, id, j)))
+				}
+				p, err := c.Submit(t.Context(), agent.Turn{Session: session, ID: id, Calls: calls})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				rs, err := p.Await(t.Context())
+				if err != nil || len(rs) != len(calls) {
+					t.Errorf("%d results, %v", len(rs), err)
+					return
+				}
+				for j, r := range rs {
+					if got, want := text(t, r), string(calls[j].Input); got != want {
+						t.Errorf("got %s, want %s", got, want)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for k, n := range f.ran {
+		if n != 1 {
+			t.Errorf("%s ran %d times", k, n)
+		}
+	}
+}
+
+func TestInvalidTurnsAreNotPublished(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, echo)
+	long := strings.Repeat("x", 300)
+	ok := []events.Call{call("a", "x", "")}
+	for name, turn := range map[string]agent.Turn{
+		"no session":     {Calls: ok},
+		"long session":   {Session: events.SessionID(long), Calls: ok},
+		"long turn":      {Session: "s", ID: events.TurnID(long), Calls: ok},
+		"long call":      {Session: "s", Calls: []events.Call{call(long, "x", "")}},
+		"long escaped":   {Session: events.SessionID(strings.Repeat("會", 15)), Calls: ok},
+		"no tool":        {Session: "s", Calls: []events.Call{{ID: "a"}}},
+		"long tool":      {Session: "s", Calls: []events.Call{call("a", long, "")}},
+		"no calls":       {Session: "s"},
+		"same id":        {Session: "s", Calls: []events.Call{call("a", "x", ""), call("a", "y", "")}},
+		"id given twice": {Session: "s", Calls: []events.Call{call("c2", "x", ""), {Name: "y"}}},
+		"broken input":   {Session: "s", Calls: []events.Call{call("a", "x", `{"a":`)}},
+		"long reply":     {Session: "s", ReplyID: strings.Repeat(long, 10), Calls: ok},
+		"bad UTF-8":      {Session: "s", Parent: "\xff", Calls: ok},
+	} {
+		if _, err := c.Submit(t.Context(), turn); !errors.Is(err, agent.ErrInvalid) {
+			t.Errorf("%s: got %v, want ErrInvalid", name, err)
+		}
+	}
+	if err := c.Cancel(t.Context(), "s", events.TurnID(long), events.CancelCalls{}); !errors.Is(err, agent.ErrInvalid) {
+		t.Errorf("cancel: got %v, want ErrInvalid", err)
+	}
+	if _, err := agent.New(f.Conn(), agent.Config{Agent: events.AgentID(long)}); !errors.Is(err, agent.ErrInvalid) {
+		t.Errorf("agent: got %v, want ErrInvalid", err)
+	}
+	if _, err := agent.New(f.Conn(), agent.Config{Prefix: "a.b"}); !errors.Is(err, agent.ErrInvalid) {
+		t.Errorf("prefix: got %v, want ErrInvalid", err)
+	}
+	s, err := f.JetStream().Stream(t.Context(), f.CallsStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().State.Msgs; n != 0 {
+		t.Errorf("%d turns were stored", n)
+	}
+}
+
+func TestStrangeIdentifiers(t *testing.T) {
+	t.Parallel()
+	srv, _, _ := setup(t, echo)
+	c := newClient(t, srv.Conn(), agent.Config{Agent: "an agent.*"})
+	for _, id := range []string{"a.b", "*", ">", "a b", "會話", "a=2E", "\t", "%41", "=", "🙂", strings.Repeat("y", 128)} {
+		p := submit(t, c, agent.Turn{
+			Session: events.SessionID(id), ID: events.TurnID(id), ReplyID: id, Parent: id,
+			Calls: []events.Call{call(id, id, `"`+strings.ReplaceAll(id, "\t", "")+`"`), call("2", id, "2")},
+		})
+		rs := await(t, p)
+		if rs[0].CallID != events.CallID(id) || text(t, rs[1]) != "2" {
+			t.Errorf("%q: got %+v", id, rs)
+		}
+		if r, err := c.Result(t.Context(), events.CallKey{Session: p.Session(), Turn: p.Turn(), Call: events.CallID(id)}); err != nil || r.CallID != events.CallID(id) {
+			t.Errorf("result of %q: got %+v, %v", id, r, err)
+		}
+	}
+}
+
+func TestLargeBodiesGoByReference(t *testing.T) {
+	t.Parallel()
+	srv, f, c := setup(t, echo)
+	big := `"` + strings.Repeat("x", 2<<20) + `"`
+	turn := agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("a", "echo", big)}}
+	check := func(rs []events.ToolResult) {
+		t.Helper()
+		if got := text(t, rs[0]); got != big {
+			t.Errorf("got %d bytes, want %d", len(got), len(big))
+		}
+	}
+	check(await(t, submit(t, c, turn)))
+	check(await(t, submit(t, newClient(t, srv.Conn(), agent.Config{}), turn)))
+	for _, subject := range []string{f.Calls("local", "s", "t"), f.Result(events.CallKey{Session: "s", Turn: "t", Call: "a"})} {
+		if stored, err := f.Fact(t.Context(), subject); err != nil || len(stored.Data) > 0 || stored.Header.Get("ce-dataref") == "" {
+			t.Errorf("%s: %d bytes inline, %v; want a reference", subject, len(stored.Data), err)
+		}
+	}
+	r, err := c.Result(t.Context(), events.CallKey{Session: "s", Turn: "t", Call: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check([]events.ToolResult{r})
+	turn.Calls[0].Input = json.RawMessage(`"` + strings.Repeat("x", jet.BodyMax) + `"`)
+	if _, err := c.Submit(t.Context(), turn); !errors.Is(err, agent.ErrInvalid) {
+		t.Errorf("over the limit: got %v, want ErrInvalid", err)
+	}
+}
+
+func TestPendingTurnsCostNoGoroutine(t *testing.T) { // not parallel: it counts
+	_, _, c := setup(t, hold)
+	p := submit(t, c, agent.Turn{Session: "s0", Calls: []events.Call{call("a", "x", "")}})
+	before := runtime.NumGoroutine()
+	all := []*agent.Pending{p}
+	for i := range 500 {
+		all = append(all, submit(t, c, agent.Turn{Session: events.SessionID(fmt.Sprint("s", i%50)), Calls: []events.Call{call("a", "x", "")}}))
+	}
+	if n := runtime.NumGoroutine() - before; n > 80 { // 64 slots of the fleet come and go
+		t.Errorf("500 pending turns cost %d goroutines", n)
+	}
+	for _, p := range all {
+		p.Close()
+		p.Close()
+	}
+	if _, err := p.Await(t.Context()); !errors.Is(err, agent.ErrClosed) {
+		t.Errorf("closed: got %v, want ErrClosed", err)
+	}
+}
+
+func TestIdleSessionsLetGoOfTheirSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := natstest.Start(t)
+		startFleet(t, srv.Bus(), echo)
+		nc := srv.Lasting()
+		c := newClient(t, nc, agent.Config{})
+		none := nc.NumSubscriptions()
+		for i := range 20 {
+			await(t, submit(t, c, agent.Turn{Session: events.SessionID(fmt.Sprint("s", i%2)), Calls: []events.Call{call("a", "x", "1")}}))
+		}
+		if n := nc.NumSubscriptions() - none; n > 3 { // two sessions, and the inbox of requests
+			t.Errorf("%d subscriptions for two sessions", n)
+		}
+		time.Sleep(time.Minute)
+		if n := nc.NumSubscriptions() - none; n > 1 {
+			t.Errorf("%d subscriptions for idle sessions", n)
+		}
+		await(t, submit(t, c, agent.Turn{Session: "s0", Calls: []events.Call{call("a", "x", "1")}}))
+	})
+}
+
+func TestCloseAndCancelledContextEndTheWait(t *testing.T) {
+	t.Parallel()
+	srv, _, c := setup(t, hold)
+	turn := agent.Turn{Session: "s", Calls: []events.Call{call("a", "x", "")}}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := submit(t, c, turn)
+	cancel()
+	if _, err := p.Await(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	ended := make(chan error)
+	go func() { _, err := p.Await(t.Context()); ended <- err }()
+	c.Close()
+	c.Close()
+	if err := <-ended; !errors.Is(err, agent.ErrClosed) {
+		t.Errorf("client closed: got %v, want ErrClosed", err)
+	}
+	if _, err := c.Submit(t.Context(), turn); !errors.Is(err, agent.ErrClosed) {
+		t.Errorf("submit after close: got %v, want ErrClosed", err)
+	}
+	nc := srv.Conn()
+	p = submit(t, newClient(t, nc, agent.Config{}), turn)
+	go func() { _, err := p.Await(t.Context()); ended <- err }()
+	nc.Close()
+	if err := <-ended; !errors.Is(err, agent.ErrClosed) {
+		t.Errorf("connection closed: got %v, want ErrClosed", err)
+	}
+}
