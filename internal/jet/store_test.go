@@ -108,7 +108,7 @@ func TestStoreWaitsForTheServer(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { _, err := b.Store(t.Context(), result("c1")); done <- err }()
-	if err := jet.Ensure(t.Context(), b.JetStream(), b.Names, jet.Config{}); err != nil {
+	if err := jet.Ensure(t.Context(), b.JetStream(), b.Names, jet.Config{NoHistory: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -209,5 +209,33 @@ func TestStoredTimeIsTheServers(t *testing.T) {
 	got, err := b.Fact(t.Context(), result("c").Subject)
 	if err != nil || got.Time.Before(before) || got.Time.After(time.Now().Add(time.Second)) {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// HISTORY keeps calls and facts of a session under one subject, also after JOURNAL forgot them.
+func TestHistoryKeepsWhatTheJournalForgets(t *testing.T) {
+	t.Parallel()
+	b := natstest.Start(t).Bus()
+	if err := jet.Ensure(t.Context(), b.JetStream(), b.Names, jet.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	// A server stopped while a stream sources from another leaves a goroutine behind for a while.
+	defer func() { _ = b.JetStream().DeleteStream(context.WithoutCancel(t.Context()), b.HistoryStream()) }()
+	seq, err := b.Store(t.Context(), result("c1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got *jet.Stored
+	for got == nil {
+		got, err = b.Next(t.Context(), b.HistoryStream(), 1, b.History("s"))
+		if err != nil && !errors.Is(err, jet.ErrNone) {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Delete(t.Context(), b.JournalStream(), seq); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = b.Next(t.Context(), b.HistoryStream(), 1, b.History("s")); err != nil || got.Event.ID != "c1" {
+		t.Errorf("got %v, %v, want the result of c1", got, err)
 	}
 }

@@ -96,14 +96,14 @@ func TestEveryStoredSubjectHasItsStream(t *testing.T) {
 func TestEnsureTwiceAndPrefixesBesideEachOther(t *testing.T) {
 	t.Parallel()
 	b := natstest.Start(t).Bus()
-	if err := jet.Ensure(t.Context(), b.JetStream(), b.Names, jet.Config{HistoryAge: time.Hour}); err != nil {
+	if err := jet.Ensure(t.Context(), b.JetStream(), b.Names, jet.Config{NoHistory: true, BodyAge: time.Hour}); err != nil {
 		t.Errorf("again with another age: %v", err)
 	}
 	other, err := events.NewSubjects("staging")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := jet.Ensure(t.Context(), b.JetStream(), jet.Names{Subjects: other}, jet.Config{}); err != nil {
+	if err := jet.Ensure(t.Context(), b.JetStream(), jet.Names{Subjects: other}, jet.Config{NoHistory: true}); err != nil {
 		t.Errorf("another prefix: %v", err)
 	}
 }
@@ -123,16 +123,16 @@ func TestEnsureExplains(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return jet.Config{}
+			return jet.Config{NoHistory: true}
 		}, "--prefix"},
 		{"subjects taken", func(t *testing.T, b *jet.Bus) jet.Config {
 			t.Helper()
 			if _, err := b.JetStream().CreateStream(t.Context(), jetstream.StreamConfig{Name: "ALL", Subjects: []string{"toolwire.>"}}); err != nil {
 				t.Fatal(err)
 			}
-			return jet.Config{}
+			return jet.Config{NoHistory: true}
 		}, "--prefix"},
-		{"more replicas than servers", func(*testing.T, *jet.Bus) jet.Config { return jet.Config{Replicas: 3} }, "--replicas"},
+		{"more replicas than servers", func(*testing.T, *jet.Bus) jet.Config { return jet.Config{Replicas: 3, NoHistory: true} }, "--replicas"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +170,7 @@ func TestEnsureWithoutJetStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := jet.Ensure(t.Context(), b.JetStream(), b.Names, jet.Config{}); err == nil || !strings.Contains(err.Error(), "JetStream is off") {
+	if err := jet.Ensure(t.Context(), b.JetStream(), b.Names, jet.Config{NoHistory: true}); err == nil || !strings.Contains(err.Error(), "JetStream is off") {
 		t.Errorf("got %v, want a word that JetStream is off", err)
 	}
 }
