@@ -49,7 +49,17 @@ func readContract(tb testing.TB) contract {
 	if err := c.AddResource("asyncapi.json", doc); err != nil {
 		tb.Fatal(err)
 	}
-	return contract{doc.(map[string]any), c}
+	return contract{as[map[string]any](tb, doc), c}
+}
+
+// as is v as a T, which it has to be.
+func as[T any](tb testing.TB, v any) T {
+	tb.Helper()
+	x, ok := v.(T)
+	if !ok {
+		tb.Fatalf("docs/asyncapi.yaml: %v is no %T", v, x)
+	}
+	return x
 }
 
 // at returns what lies under a path of keys.
@@ -57,8 +67,8 @@ func (c contract) at(tb testing.TB, path ...string) any {
 	tb.Helper()
 	var v any = c.doc
 	for i, key := range path {
-		m, ok := v.(map[string]any)
-		if v, ok = m[key]; !ok {
+		var ok bool
+		if v, ok = as[map[string]any](tb, v)[key]; !ok {
 			tb.Fatalf("docs/asyncapi.yaml has no %s", strings.Join(path[:i+1], "/"))
 		}
 	}
@@ -77,7 +87,7 @@ func (c contract) schema(tb testing.TB, pointer string) *jsonschema.Schema {
 // resolve follows references, and an allOf of one.
 func (c contract) resolve(tb testing.TB, v any) map[string]any {
 	tb.Helper()
-	m := v.(map[string]any)
+	m := as[map[string]any](tb, v)
 	if ref, ok := m["$ref"].(string); ok {
 		return c.resolve(tb, c.at(tb, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...))
 	}
@@ -109,7 +119,7 @@ func TestAsyncAPIIsValid(t *testing.T) {
 	if err := schema.Validate(c.doc); err != nil {
 		t.Errorf("docs/asyncapi.yaml: %v", err)
 	}
-	c.doc["operations"].(map[string]any)["submitTurn"].(map[string]any)["action"] = "publish"
+	as[map[string]any](t, c.at(t, "operations", "submitTurn"))["action"] = "publish"
 	if schema.Validate(c.doc) == nil {
 		t.Error("the schema takes a document of AsyncAPI 2: it checks nothing")
 	}
@@ -141,13 +151,13 @@ func TestAsyncAPIReferences(t *testing.T) {
 	}
 	walk(c.doc)
 	for _, kind := range []string{"schemas", "messages", "parameters"} {
-		for name := range c.at(t, "components", kind).(map[string]any) {
+		for name := range as[map[string]any](t, c.at(t, "components", kind)) {
 			if ref := "#/components/" + kind + "/" + name; !used[ref] {
 				t.Errorf("nothing refers to %s", ref)
 			}
 		}
 	}
-	for name := range c.at(t, "channels").(map[string]any) {
+	for name := range as[map[string]any](t, c.at(t, "channels")) {
 		if !used["#/channels/"+name] {
 			t.Errorf("no operation is on channel %s", name)
 		}
@@ -169,14 +179,14 @@ func TestAsyncAPIChannels(t *testing.T) {
 		events.OpTools, events.OpTool, events.OpTurn, events.OpResult, events.OpCancel,
 		events.OpDead, events.OpDeadShow, events.OpDeadRetry, events.OpDeadDrop,
 	} {
-		name := "api"
+		var name strings.Builder
 		for word := range strings.SplitSeq(op, "-") {
-			name += strings.ToUpper(word[:1]) + word[1:]
+			name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 		}
-		want[name] = s.API("ACTOR", op)
+		want["api"+name.String()] = s.API("ACTOR", op)
 	}
 	got := map[string]string{}
-	for name, ch := range readContract(t).at(t, "channels").(map[string]any) {
+	for name, ch := range as[map[string]any](t, readContract(t).at(t, "channels")) {
 		address, _ := ch.(map[string]any)["address"].(string)
 		var b strings.Builder
 		for part := range strings.SplitSeq(address, "{") {
@@ -199,11 +209,35 @@ func TestAsyncAPIChannels(t *testing.T) {
 func wireTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{
-		events.ToolCalls{}, events.Call{}, events.Context{}, events.ToolWork{}, events.ToolResultStart{}, events.ToolResult{},
-		events.ResultMeta{}, events.ToolResultDelta{}, events.CancelCalls{}, events.Announce{},
-		events.ToolsRequest{}, events.ToolsReply{}, events.ToolRequest{}, events.ToolInfo{}, events.TurnRequest{}, events.TurnReply{},
-		events.CallStatus{}, events.ResultRequest{}, events.CancelRequest{}, events.CancelReply{}, events.CancelOutcome{},
-		toolkit.Definition{}, toolkit.Backoff{}, events.DeadRequest{}, events.DeadReply{}, events.DeadRef{}, events.DeadLetter{}, events.AliveRequest{}, events.AliveReply{},
+		events.ToolCalls{},
+		events.Call{},
+		events.Context{},
+		events.ToolWork{},
+		events.ToolResultStart{},
+		events.ToolResult{},
+		events.ResultMeta{},
+		events.ToolResultDelta{},
+		events.CancelCalls{},
+		events.Announce{},
+		events.ToolsRequest{},
+		events.ToolsReply{},
+		events.ToolRequest{},
+		events.ToolInfo{},
+		events.TurnRequest{},
+		events.TurnReply{},
+		events.CallStatus{},
+		events.ResultRequest{},
+		events.CancelRequest{},
+		events.CancelReply{},
+		events.CancelOutcome{},
+		toolkit.Definition{},
+		toolkit.Backoff{},
+		events.DeadRequest{},
+		events.DeadReply{},
+		events.DeadRef{},
+		events.DeadLetter{},
+		events.AliveRequest{},
+		events.AliveReply{},
 	} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -258,7 +292,7 @@ func TestAsyncAPIMatchesGoTypes(t *testing.T) {
 		}
 		required, _ := schema["required"].([]any)
 		for _, r := range required {
-			gotRequired = append(gotRequired, r.(string))
+			gotRequired = append(gotRequired, as[string](t, r))
 		}
 		for _, l := range [][]string{wantFields, wantRequired, gotFields, gotRequired} {
 			slices.Sort(l)
@@ -339,14 +373,14 @@ func TestAsyncAPIEnums(t *testing.T) {
 	c := readContract(t)
 	for name, file := range map[string]string{"State": "reason.go", "Reason": "reason.go", "CallState": "api.go"} {
 		var got []string
-		for _, v := range c.at(t, "components", "schemas", name, "enum").([]any) {
-			got = append(got, v.(string))
+		for _, v := range as[[]any](t, c.at(t, "components", "schemas", name, "enum")) {
+			got = append(got, as[string](t, v))
 		}
 		if diff := cmp.Diff(constants(t, file, name), got); diff != "" {
 			t.Errorf("%s (- Go, + document): %s", name, diff)
 		}
 	}
-	messages := c.at(t, "components", "messages").(map[string]any)
+	messages := as[map[string]any](t, c.at(t, "components", "messages"))
 	for _, typ := range allTypes(t) {
 		name := string(typ[strings.LastIndexByte(string(typ), '.')+1:])
 		m, ok := messages[name].(map[string]any)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func reasonTable() string {
 		o := r.Outcome()
 		mcp := "–"
 		if o.MCP != 0 {
-			mcp = fmt.Sprint(o.MCP)
+			mcp = strconv.Itoa(o.MCP)
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %d | %d |\n", r, o.State, mcp, o.HTTP, o.Exit)
 	}
@@ -122,10 +123,7 @@ func TestWireDocSubjects(t *testing.T) {
 		s.API("actor", "operation"), strings.Replace(s.Body("id", 0), "0", "chunk", 1),
 	} {
 		tokens := strings.Split(subject, ".")
-		row := "| `" + strings.Join(tokens[:2], ".")
-		for _, token := range tokens[2:] {
-			row += ".<" + token + ">"
-		}
+		row := "| `" + strings.Join(tokens[:2], ".") + ".<" + strings.Join(tokens[2:], ">.<") + ">"
 		if !strings.Contains(text, row+"` |") {
 			t.Errorf("docs/wire.md has no row %s` |", row)
 		}
