@@ -90,6 +90,27 @@ func TestCall(t *testing.T) {
 	}
 }
 
+func TestManyCallsInOneTurn(t *testing.T) {
+	t.Parallel()
+	_, _, c := setup(t, echo)
+	var calls []events.Call
+	for i := range events.MaxCalls {
+		calls = append(calls, call("", "echo", fmt.Sprintf(`{ "n": %d12345678901234567890, "<&>": null }`, i+1)))
+	}
+	p := submit(t, c, agent.Turn{Session: "s", Calls: calls})
+	for _, err := range p.Results(t.Context()) { // a reader may stop
+		if err != nil {
+			t.Error(err)
+		}
+		break
+	}
+	for i, r := range await(t, p) {
+		if got, want := text(t, r), string(calls[i].Input); got != want || r.CallID != p.Calls()[i] {
+			t.Errorf("%s: got %s, want %s", r.CallID, got, want)
+		}
+	}
+}
+
 func TestSubmittingAgainAttaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, f, c := setup(t, echo)
