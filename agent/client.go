@@ -125,34 +125,28 @@ func (c *Client) unsubscribe(sub *nats.Subscription) {
 	}
 }
 
-// storeRound is how long a publish is tried before its permission is doubted.
-const storeRound = 2 * time.Second
-
-// store stores o, trying again while ctx lasts. The server answers a publish that it forbids on
-// the connection only, so after each round of silence the connection is asked.
+// store stores o, trying again while ctx lasts.
 func (c *Client) store(ctx context.Context, o jet.Out) error {
-	if len(o.Event.Data) > jet.InlineMax { // here, so that trying again does not store it again
-		ref, err := c.bus.PutBody(ctx, o.Event.Data)
-		if err != nil {
-			return err
-		}
-		o.Event.DataRef, o.Event.Data = ref, nil
-	}
-	for {
-		round, cancel := context.WithTimeout(ctx, storeRound)
-		_, err := c.bus.Store(round, o)
-		again := round.Err() != nil && ctx.Err() == nil
-		cancel()
-		if err == nil || errors.Is(err, jet.ErrExists) || errors.Is(err, jet.ErrFull) || !again {
-			return err
-		}
-		if c.forbidden(o.Subject) {
-			return fmt.Errorf("%w: agent %q may not publish to %s", ErrDenied, c.agent, o.Subject)
-		}
-	}
+	ctx, done := c.guard(ctx, o.Subject)
+	defer done()
+	_, err := c.bus.Store(ctx, o)
+	return err
 }
 
-func (c *Client) forbidden(subject string) bool {
-	err := c.bus.Conn().LastError()
-	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`)
+// denialAfter is how long after a publish the connection is asked whether it was forbidden.
+const denialAfter = 250 * time.Millisecond
+
+// guard ends ctx with [ErrDenied] if publishing to subject turns out to be forbidden: the server
+// does not answer such a publish, it complains on the connection.
+func (c *Client) guard(ctx context.Context, subject string) (guarded context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := time.AfterFunc(denialAfter, func() {
+		if err := c.bus.Conn().LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
+			cancel(fmt.Errorf("%w: agent %q may not publish to %s", ErrDenied, c.agent, subject))
+		}
+	})
+	return ctx, func() {
+		t.Stop()
+		cancel(nil)
+	}
 }

@@ -155,7 +155,7 @@ func (f *fleet) serve() (stop func()) {
 			f.asked[op]++
 			f.mu.Unlock()
 			go f.reply(r, answer)
-		}), micro.WithEndpointSubject(f.API("x", op)[:len(f.Prefix())]+".api.*."+op))
+		}), micro.WithEndpointSubject(f.Prefix()+".api.*."+op))
 		if err != nil {
 			f.tb.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func (f *fleet) reply(r micro.Request, answer func(context.Context, events.Agent
 			return
 		}
 	}
-	var code apiCode
+	var code codeError
 	switch {
 	case errors.As(err, &code):
 	case errors.Is(err, jet.ErrNone):
@@ -191,14 +191,14 @@ func (f *fleet) reply(r micro.Request, answer func(context.Context, events.Agent
 	_ = r.Error(strconv.Itoa(int(code)), err.Error(), nil)
 }
 
-type apiCode int
+type codeError int
 
-func (c apiCode) Error() string { return "code " + strconv.Itoa(int(c)) }
+func (c codeError) Error() string { return "code " + strconv.Itoa(int(c)) }
 
 func (f *fleet) turn(ctx context.Context, a events.AgentID, req []byte) (any, error) {
 	var q events.TurnRequest
 	if err := json.Unmarshal(req, &q); err != nil {
-		return nil, apiCode(400)
+		return nil, codeError(400)
 	}
 	stored, err := f.Fact(ctx, f.Calls(a, q.Session, q.Turn))
 	if err != nil {
@@ -225,7 +225,7 @@ func (f *fleet) turn(ctx context.Context, a events.AgentID, req []byte) (any, er
 func (f *fleet) result(ctx context.Context, _ events.AgentID, req []byte) (any, error) {
 	var q events.ResultRequest
 	if err := json.Unmarshal(req, &q); err != nil {
-		return nil, apiCode(400)
+		return nil, codeError(400)
 	}
 	return f.Fact(ctx, f.Result(events.CallKey(q)))
 }
@@ -233,7 +233,7 @@ func (f *fleet) result(ctx context.Context, _ events.AgentID, req []byte) (any, 
 func (f *fleet) cancel(ctx context.Context, a events.AgentID, req []byte) (any, error) {
 	var q events.CancelRequest
 	if err := json.Unmarshal(req, &q); err != nil {
-		return nil, apiCode(400)
+		return nil, codeError(400)
 	}
 	stored, err := f.Fact(ctx, f.Calls(a, q.Session, q.Turn))
 	if err != nil {
@@ -259,7 +259,7 @@ func (f *fleet) cancel(ctx context.Context, a events.AgentID, req []byte) (any, 
 func (f *fleet) tools(_ context.Context, _ events.AgentID, req []byte) (any, error) {
 	var q events.ToolsRequest
 	if err := json.Unmarshal(req, &q); err != nil {
-		return nil, apiCode(400)
+		return nil, codeError(400)
 	}
 	const page = 2
 	var out events.ToolsReply
@@ -278,14 +278,14 @@ func (f *fleet) tools(_ context.Context, _ events.AgentID, req []byte) (any, err
 func (f *fleet) tool(_ context.Context, _ events.AgentID, req []byte) (any, error) {
 	var q events.ToolRequest
 	if err := json.Unmarshal(req, &q); err != nil {
-		return nil, apiCode(400)
+		return nil, codeError(400)
 	}
 	for _, t := range f.listed {
 		if nameOf(t) == string(q.Name) {
 			return t, nil
 		}
 	}
-	return nil, apiCode(404)
+	return nil, codeError(404)
 }
 
 func nameOf(t events.ToolInfo) string {
@@ -297,7 +297,7 @@ func nameOf(t events.ToolInfo) string {
 func (f *fleet) dead(_ context.Context, _ events.AgentID, req []byte) (any, error) {
 	var q events.DeadRequest
 	if err := json.Unmarshal(req, &q); err != nil {
-		return nil, apiCode(400)
+		return nil, codeError(400)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -323,7 +323,7 @@ func (f *fleet) deadShow(_ context.Context, _ events.AgentID, req []byte) (any, 
 	defer f.mu.Unlock()
 	l, ok := f.letter[q.Seq]
 	if !ok {
-		return nil, apiCode(404)
+		return nil, codeError(404)
 	}
 	return l, nil
 }
@@ -332,12 +332,12 @@ func (f *fleet) deadDrop(_ context.Context, a events.AgentID, req []byte) (any, 
 	var q events.DeadRef
 	_ = json.Unmarshal(req, &q)
 	if a != agent.DefaultAgent {
-		return nil, apiCode(403)
+		return nil, codeError(403)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.letter[q.Seq]; !ok {
-		return nil, apiCode(404)
+		return nil, codeError(404)
 	}
 	delete(f.letter, q.Seq)
 	return struct{}{}, nil

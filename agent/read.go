@@ -78,7 +78,7 @@ func checkTurn(session events.SessionID, turn events.TurnID) error {
 func (c *Client) catchUp(ctx context.Context, p *Pending) (again bool) {
 	for _, i := range p.open() {
 		if ref := p.ref(i); ref != nil {
-			again = c.fetch(ctx, p, i, *ref) || again
+			again = c.fetch(ctx, p, i, *ref, false) || again
 		}
 	}
 	if len(p.open()) == 0 {
@@ -127,18 +127,25 @@ func (c *Client) readResult(ctx context.Context, p *Pending, i int) (again bool)
 	}
 	e, err := events.Decode(msg.Header, msg.Data)
 	if err != nil {
-		p.deliver(i, unreadable(p.slots[i].id, events.ReasonMalformed, "The tool answered, but its stored result is malformed. It will not get better by waiting."))
+		c.log.Error().Err(err).Str("call", key.String()).Msg("stored result is malformed")
+		p.deliver(i, unreadable(key.Call, events.ReasonMalformed, malformedText))
 		return false
 	}
-	return c.fetch(ctx, p, i, e)
+	return c.fetch(ctx, p, i, e, true)
 }
 
 // missesMost is how often a body is tried to be fetched before its call is answered without.
 const missesMost = 5
 
-// fetch gets the body of a stored result, if it is elsewhere, and delivers the result. One that
-// can never be read is answered for: nobody waits for ever.
-func (c *Client) fetch(ctx context.Context, p *Pending, i int, e events.Event) (again bool) {
+// What the model reads in place of a result that cannot be read.
+const (
+	malformedText = "The tool answered, but its stored result is malformed. It will not get better by waiting."
+	lostText      = "The tool answered, but its result is too large to travel inline and cannot be fetched."
+)
+
+// fetch gets the body of a result, if it is elsewhere, and delivers the result. A stored one
+// that can never be read is answered for: nobody waits for ever.
+func (c *Client) fetch(ctx context.Context, p *Pending, i int, e events.Event, stored bool) (again bool) {
 	id := p.slots[i].id
 	if e.DataRef != "" {
 		data, err := c.bus.GetBody(ctx, e.DataRef)
@@ -150,15 +157,19 @@ func (c *Client) fetch(ctx context.Context, p *Pending, i int, e events.Event) (
 			return true
 		case err != nil:
 			c.log.Error().Err(err).Str("session", string(p.session)).Str("turn", string(p.turn)).Str("call_id", string(id)).Msg("body of a result is lost")
-			p.deliver(i, unreadable(id, events.ReasonUnavailable, "The tool answered, but its result is too large to travel inline and cannot be fetched."))
+			p.deliver(i, unreadable(id, events.ReasonUnavailable, lostText))
 			return false
 		}
 		e.Data = data
 	}
 	r, err := decodeResult(e, id)
-	if err != nil {
+	switch {
+	case err != nil && !stored: // the fact is what counts
+		p.missed(i)
+		return true
+	case err != nil:
 		c.log.Error().Err(err).Str("session", string(p.session)).Str("turn", string(p.turn)).Str("call_id", string(id)).Msg("stored result is malformed")
-		r = unreadable(id, events.ReasonMalformed, "The tool answered, but its stored result is malformed. It will not get better by waiting.")
+		r = unreadable(id, events.ReasonMalformed, malformedText)
 	}
 	p.deliver(i, r)
 	return false
@@ -232,9 +243,11 @@ func (c *Client) request(ctx context.Context, op string, req any) (*nats.Msg, er
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, op, err)
 	}
+	subject := c.bus.API(string(c.agent), op)
+	ctx, done := c.guard(ctx, subject)
+	defer done()
 	bounded, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	subject := c.bus.API(string(c.agent), op)
 	msg, err := c.bus.Conn().RequestWithContext(bounded, subject, body)
 	switch {
 	case err == nil:
@@ -242,8 +255,8 @@ func (c *Client) request(ctx context.Context, op string, req any) (*nats.Msg, er
 		return nil, fmt.Errorf("%w: %s: %w", ErrClosed, op, err)
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, fmt.Errorf("%w: %s: no dispatcher is running", ErrUnavailable, op)
-	case c.forbidden(subject):
-		return nil, fmt.Errorf("%w: agent %q may not publish to %s", ErrDenied, c.agent, subject)
+	case errors.Is(context.Cause(ctx), ErrDenied):
+		return nil, fmt.Errorf("%s: %w", op, context.Cause(ctx))
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, op, context.Cause(ctx))
 	default:

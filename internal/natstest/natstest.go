@@ -19,19 +19,32 @@ import (
 // Server is an in-process JetStream server that ends with the test. It opens no port, so it
 // also works inside a synctest bubble (where tests must not be parallel).
 type Server struct {
-	tb   testing.TB
-	dir  string
-	ncs  []*nats.Conn // closed by Stop
-	kept []*nats.Conn // closed at the end of the test
+	tb    testing.TB
+	dir   string
+	users []User
+	ncs   []*nats.Conn // closed by Stop
+	kept  []*nats.Conn // closed at the end of the test
 
 	mu sync.Mutex
 	s  *server.Server // nil while stopped
 }
 
+// User may publish and subscribe to what is named, and nothing else.
+type User struct {
+	Name               string
+	Publish, Subscribe []string
+}
+
+// password is everybody's.
+const password = "test"
+
+// As is the option to connect as a user given to [Start]; without it, all is allowed.
+func As(user string) nats.Option { return nats.UserInfo(user, password) }
+
 // Start starts a server with its store in a directory of the test's.
-func Start(tb testing.TB) *Server {
+func Start(tb testing.TB, users ...User) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: tb.TempDir()}
+	s := &Server{tb: tb, dir: tb.TempDir(), users: users}
 	s.start()
 	tb.Cleanup(func() {
 		for _, nc := range s.kept {
@@ -44,9 +57,20 @@ func Start(tb testing.TB) *Server {
 
 func (s *Server) start() {
 	s.tb.Helper()
-	srv, err := server.NewServer(&server.Options{
+	opts := &server.Options{
 		ServerName: "test", DontListen: true, JetStream: true, StoreDir: s.dir, NoLog: true, NoSigs: true,
-	})
+	}
+	if len(s.users) > 0 {
+		opts.NoAuthUser = "test"
+		opts.Users = []*server.User{{Username: opts.NoAuthUser, Password: password}}
+	}
+	for _, u := range s.users {
+		opts.Users = append(opts.Users, &server.User{Username: u.Name, Password: password, Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: u.Publish},
+			Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
+		}})
+	}
+	srv, err := server.NewServer(opts)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
