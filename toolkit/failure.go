@@ -16,6 +16,8 @@ var (
 	ErrShutdown = errors.New("toolkit: worker shutting down")
 	// ErrLost is the cause of a call's context when somebody else settled the call.
 	ErrLost = errors.New("toolkit: call settled elsewhere")
+	// ErrDeadline is the cause of a call's context when the deadline that the agent set has passed.
+	ErrDeadline = errors.New("toolkit: deadline passed")
 	// errTimeout is the cause of an attempt's context when its time is up.
 	errTimeout = errors.New("toolkit: attempt timed out")
 )
@@ -82,6 +84,8 @@ func Classify(err error) Failure {
 		return Failure{Reason: events.ReasonCancelled, Message: "The call was cancelled before it finished."}
 	case errors.Is(err, ErrShutdown):
 		return Failure{Reason: events.ReasonShutdown, Message: "The worker was shut down before the call finished. Call again if it is still needed."}
+	case errors.Is(err, ErrDeadline):
+		return Failure{Reason: events.ReasonTimeout, Message: "The tool did not finish before the deadline."}
 	case errors.Is(err, errTimeout):
 		return Failure{Reason: events.ReasonTimeout, Retry: true, Message: "The tool did not finish in time."}
 	case errors.As(err, &large):

@@ -1,0 +1,2 @@
+// Package builtin holds the tools that come with Toolwire.
+package builtin

@@ -1,0 +1,222 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+)
+
+// settlePatience is how long results are still tried to be stored after the last tool was
+// cancelled. What is not stored by then is delivered again.
+const settlePatience = 10 * time.Second
+
+// settle stores the result and then lets go of the work. It tries until the result is stored or
+// ctx ends; the lease goes on meanwhile. [jet.ErrExists] is as good as stored.
+func (w *Worker) settle(ctx context.Context, c *call, r events.ToolResult) {
+	if w.publish(ctx, c, r) {
+		w.at("after result", c.key)
+		w.finish(c, true, nil)
+	}
+}
+
+// publish reports whether the call has its result, this or another.
+func (w *Worker) publish(ctx context.Context, c *call, r events.ToolResult) bool {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := w.store(ctx, c, r)
+		switch {
+		case err == nil:
+			w.count(c.tool, r.Reason)
+			return true
+		case errors.Is(err, jet.ErrExists):
+			return true
+		case unfit(err) && r.Reason != events.ReasonResultTooLarge:
+			w.note(c).Error().Err(err).Msg("result cannot be stored")
+			r = replaced(r, err)
+			continue
+		}
+		if ctx.Err() != nil || w.bus.Conn().IsClosed() {
+			w.note(c).Error().Err(err).Msg("result lost, its call will be delivered again")
+			return false
+		}
+		w.note(c).Warn().Err(err).Msg("result not stored yet")
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+var errNoJSON = errors.New("workers: result is no JSON")
+
+func (w *Worker) store(ctx context.Context, c *call, r events.ToolResult) error {
+	a := w.attributes(c)
+	a.ID, a.Type, a.Time = "result/"+c.key.String(), events.TypeToolResult, r.Meta.FinishedAt
+	e, err := events.New(a, r)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoJSON, err)
+	}
+	_, err = w.bus.Store(ctx, jet.Out{Subject: w.bus.Result(c.key), Event: e})
+	return err
+}
+
+// unfit says whether a result will never be stored as it is.
+func unfit(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, errNoJSON) || errors.Is(err, jet.ErrBody) || errors.Is(err, nats.ErrMaxPayload) ||
+		errors.As(err, &api) && api.ErrorCode == 10054 // larger than the stream takes
+}
+
+// replaced is the small result in place of one that cannot be stored.
+func replaced(r events.ToolResult, err error) events.ToolResult {
+	r.Reason, r.Content = events.ReasonResultTooLarge, []events.Content{events.Text("The result is too large to be delivered. Ask for less, or in parts.")}
+	if errors.Is(err, errNoJSON) {
+		r.Reason, r.Content = events.ReasonToolError, []events.Content{events.Text("The tool returned a result that is not valid JSON.")}
+	}
+	r.State, r.IsError, r.StructuredContent = r.Reason.Outcome().State, true, nil
+	return r
+}
+
+// attributes are those of the work, for whatever follows from it.
+func (w *Worker) attributes(c *call) events.Attributes {
+	a := c.event.Attributes
+	a.Source, a.Subject, a.DataRef = w.source, "", ""
+	a.Session, a.Turn, a.Call, a.Tool = c.key.Session, c.key.Turn, c.key.Call, c.tool
+	return a
+}
+
+// verdict is the result of a call that is settled without its tool's own.
+func verdict(c *call, reason events.Reason) events.ToolResult {
+	return events.ToolResult{
+		CallID: c.key.Call, Name: c.tool, State: reason.Outcome().State, Reason: reason, IsError: true,
+		Content: []events.Content{events.Text(sentence(reason))},
+		Meta: events.ResultMeta{
+			FinishedAt: time.Now(), Definition: c.work.Definition, SessionRevision: c.work.SessionRevision,
+			Decision: c.work.Decision, ArgsRepaired: c.work.ArgsRepaired,
+		},
+	}
+}
+
+// sentence tells a model what happened and what to do next.
+func sentence(r events.Reason) string {
+	switch r {
+	case events.ReasonQueueExpired:
+		return "No worker was free to run the tool in time. Call again later if it is still needed."
+	case events.ReasonTimeout:
+		return "The deadline had passed before the tool could run."
+	case events.ReasonWorkerLost:
+		return "The workers that took this call were lost one after the other. Do not repeat it unchanged."
+	case events.ReasonOutcomeUnknown:
+		return "The worker was lost while the tool ran. Its effects may have happened or not: check before calling again."
+	case events.ReasonDeadLetter:
+		return "The call could not be read by a worker and was put aside for an operator."
+	case events.ReasonCancelled:
+		return "The call was cancelled before the tool ran to its end."
+	case events.ReasonShutdown:
+		return "The worker was shut down before the call finished. Call again if it is still needed."
+	default:
+		return "The call was settled without a result of its tool: " + string(r) + "."
+	}
+}
+
+// finish lets go of the work if the call is settled, else gives it back.
+func (w *Worker) finish(c *call, settled bool, err error) {
+	if !settled {
+		w.note(c).Warn().Err(err).Msg("journal not readable, given back")
+		w.nak(c, time.Second)
+		return
+	}
+	if err := c.delivery.Load().Ack(); err != nil {
+		w.note(c).Debug().Err(err).Msg("not acknowledged")
+	}
+}
+
+// nak gives the work back, to come again after a delay.
+func (w *Worker) nak(c *call, delay time.Duration) {
+	w.stats.returned.Add(1)
+	if err := c.delivery.Load().Nak(delay); err != nil {
+		w.note(c).Debug().Err(err).Msg("not given back")
+	}
+}
+
+// giveBack returns a call whose tool is not here, and says so. The delays are such that the call
+// expires in the queue before it is delivered too often.
+func (w *Worker) giveBack(c *call, d *jet.Delivery) {
+	w.stats.unknown.Add(1)
+	w.note(c).Warn().Int("deliveries", d.Count).Msg("tool is not here, given back")
+	w.nak(c, returnDelay(d.Count, time.Until(c.work.QueueUntil)))
+}
+
+func returnDelay(count int, left time.Duration) time.Duration {
+	delay := time.Duration(min(max(count, 1), 5)) * time.Second
+	if count < 20 {
+		return delay
+	}
+	return max(delay, left/time.Duration(max(maxDeliveries-count, 1)))
+}
+
+// bury puts a message aside that cannot be read: a copy for the operator, a result for the agent,
+// and only then the end of it.
+func (w *Worker) bury(ctx context.Context, c *call, d *jet.Delivery, why error) {
+	log := w.log.With().Str("subject", d.Subject).Uint64("seq", d.Seq).Logger()
+	log.Error().Err(why).Msg("dead letter")
+	w.stats.dead.Add(1)
+	if err := w.copyDead(ctx, d, why); err != nil {
+		log.Error().Err(err).Msg("dead letter not copied, will be delivered again")
+		_ = d.Nak(5 * time.Second)
+		return
+	}
+	if c.nonce != "" && !w.settleDead(ctx, c) {
+		return
+	}
+	if err := d.Term("unreadable"); err != nil {
+		log.Debug().Err(err).Msg("not terminated")
+	}
+}
+
+// settleDead reports whether the call has its result.
+func (w *Worker) settleDead(ctx context.Context, c *call) bool {
+	c.fenced = true // its tool may be anything
+	m, reason, err := w.fence(ctx, c, events.ReasonDeadLetter)
+	switch {
+	case err != nil || m == moveWait:
+		w.nak(c, 2*time.Second)
+		return false
+	case m == moveAck:
+		return true
+	}
+	return w.publish(ctx, c, verdict(c, reason))
+}
+
+func (w *Worker) copyDead(ctx context.Context, d *jet.Delivery, why error) error {
+	h := nats.Header{}
+	for k, v := range d.Header {
+		h[k] = v
+	}
+	h.Set(events.HeaderDeadReason, why.Error())
+	h.Set(events.HeaderDeadSubject, d.Subject)
+	m := &nats.Msg{Subject: w.bus.Dead("work", d.Subject), Header: h, Data: d.Data}
+	ctx, cancel := context.WithTimeout(ctx, jet.Lease/2)
+	defer cancel()
+	_, err := w.bus.JetStream().PublishMsg(ctx, m, jetstream.WithMsgID(fmt.Sprintf("%s-%d", w.bus.WorkStream(), d.Seq)))
+	if err != nil {
+		return fmt.Errorf("dead letter: %w", err)
+	}
+	return nil
+}
+
+// note is the log with the fields of a call.
+func (w *Worker) note(c *call) *zerolog.Logger {
+	l := w.log.With().Str("session", string(c.key.Session)).Str("turn", string(c.key.Turn)).
+		Str("call_id", string(c.key.Call)).Str("tool", string(c.tool)).Logger()
+	return &l
+}
