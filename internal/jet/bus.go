@@ -1,11 +1,13 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -133,6 +135,9 @@ func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if seq, ok := ackSequence(reply.Data); ok {
+		return seq, nil
+	}
 	var ack struct {
 		Seq   uint64              `json:"seq"`
 		Error *jetstream.APIError `json:"error"`
@@ -151,6 +156,22 @@ func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
 		return 0, fmt.Errorf("%w: %w", ErrFull, ack.Error)
 	}
 	return 0, ack.Error
+}
+
+// ackSequence reads the one form of acknowledgement that every stored message of a call gets,
+// {"stream":"NAME", "seq":N}, without a JSON decoder; any other form is not ok.
+func ackSequence(ack []byte) (seq uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(ack, []byte(`{"stream":"`))
+	if !ok {
+		return 0, false
+	}
+	_, rest, ok = bytes.Cut(rest, []byte(`", "seq":`))
+	if !ok {
+		return 0, false
+	}
+	digits := bytes.TrimRight(rest, "} ")
+	seq, err := strconv.ParseUint(string(digits), 10, 64)
+	return seq, err == nil && len(digits) < len(rest)
 }
 
 // retryable says whether a publish may go through later: the server was away or without a leader.
