@@ -159,13 +159,13 @@ func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
 }
 
 // ackSequence reads the one form of acknowledgement that every stored message of a call gets,
-// {"stream":"NAME", "seq":N}, without a JSON decoder; any other form is not ok.
+// {"stream":"NAME","seq":N}, without a JSON decoder; any other form is not ok.
 func ackSequence(ack []byte) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(ack, []byte(`{"stream":"`))
 	if !ok {
 		return 0, false
 	}
-	_, rest, ok = bytes.Cut(rest, []byte(`", "seq":`))
+	_, rest, ok = bytes.Cut(rest, []byte(`","seq":`))
 	if !ok {
 		return 0, false
 	}

@@ -54,13 +54,13 @@ func FuzzParseRef(f *testing.F) {
 func TestAckSequence(t *testing.T) {
 	t.Parallel()
 	for ack, want := range map[string]uint64{
-		`{"stream":"TOOLWIRE_WORK", "seq":17}`:                         0, // any other spelling goes to the decoder
 		`{"stream":"TOOLWIRE_WORK","seq":17}`:                          17,
-		`{"stream":"TOOLWIRE_WORK", "seq":17,"duplicate":true}`:        0,
+		`{"stream":"X","domain":"hub","seq":9}`:                        9,
+		`{"stream":"TOOLWIRE_WORK", "seq":17}`:                         0, // any other form goes to the decoder
+		`{"stream":"TOOLWIRE_WORK","seq":17,"duplicate":true}`:         0,
 		`{"error":{"code":503,"err_code":10077},"stream":"X","seq":0}`: 0,
-		`{"stream":"X", "seq":1,"error":{"code":503}}`:                 0,
-		`{"stream":"X","domain":"hub","seq":9}`:                        0,
-		`{"stream":"X", "seq":`:                                        0,
+		`{"stream":"X","seq":1,"error":{"code":503}}`:                  0,
+		`{"stream":"X","seq":`:                                         0,
 	} {
 		got, ok := ackSequence([]byte(ack))
 		if (want != 0) != ok || ok && got != want {
