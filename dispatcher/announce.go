@@ -224,7 +224,7 @@ func (d *Dispatcher) fetchDefinition(ctx context.Context, ann events.Announce, r
 	if err := def.Check(); err != nil {
 		return nil, def, err
 	}
-	if hash := def.Hash(); hash != ann.Definition {
+	if hash := toolkit.HashOf(m.Data); hash != ann.Definition {
 		return nil, def, fmt.Errorf("the definition has the hash %s, announced was %s", hash, ann.Definition)
 	}
 	return m.Data, def, nil

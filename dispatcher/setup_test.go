@@ -154,7 +154,7 @@ type worker struct {
 	defs     []toolkit.Definition
 	started  time.Time
 	run      func(ctx context.Context, k events.CallKey, work events.ToolWork) string // the text of the result
-	deaf     bool                                                                    // does not answer whether it is alive
+	deaf     bool                                                                     // does not answer whether it is alive
 
 	mu      sync.Mutex
 	ran     map[events.CallKey]int

@@ -6,10 +6,10 @@ import "github.com/toolwire/toolwire/events"
 type presence int
 
 const (
-	presenceUnknown presence = iota // not asked yet
-	presenceRunning                 // it says that it runs the call
-	presenceGoneOnce                // it denied, or nobody was there
-	presenceGone                    // the same again, a lease renewal later
+	presenceUnknown  presence = iota // not asked yet
+	presenceRunning                  // it says that it runs the call
+	presenceGoneOnce                 // it denied, or nobody was there
+	presenceGone                     // the same again, a lease renewal later
 )
 
 // facts are what a worker knows of a call that it holds a delivery of, once the call has a

@@ -93,4 +93,3 @@ func (w *Worker) tell(ctx context.Context, c *call) bool {
 	}
 	return true
 }
-

@@ -24,9 +24,9 @@ type call struct {
 	work     events.ToolWork // likewise
 	fenced   bool
 
-	running atomic.Bool // the tool has the call now
-	told    atomic.Bool // start is stored, for a tool without a fence
-	lost    atomic.Bool // somebody else settled it
+	running atomic.Bool                   // the tool has the call now
+	told    atomic.Bool                   // start is stored, for a tool without a fence
+	lost    atomic.Bool                   // somebody else settled it
 	ruled   atomic.Pointer[events.Reason] // somebody else's start settles it so
 	leaks   []<-chan struct{}             // handlers that ignored the end of their context
 }

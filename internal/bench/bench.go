@@ -55,12 +55,16 @@ type Run struct {
 	PacedP99   time.Duration `json:"-"`
 	Lost       int           `json:"lost"`
 	Duplicates int           `json:"duplicates"`
+	CPU        time.Duration `json:"-"`       // of this process, per call of the throughput run
 	HeapMiB    float64       `json:"heapMiB"` // live heap of this process after the throughput run
 }
 
 // system is a pipeline under test.
 type system interface {
 	call(ctx context.Context, i int, done func()) error
+	// verdict says how many of the calls have no result stored, and how many results are there
+	// beyond the first of a call.
+	verdict(ctx context.Context, calls int) (lost, duplicates int, err error)
 	stop()
 }
 
@@ -91,12 +95,11 @@ func measure(ctx context.Context, name string, server Server, o Options) (r Run,
 		return r, err
 	}
 	defer stop()
-	seen := &tally{count: map[string]int{}}
 	var s system
 	if name == "reference" {
-		s, err = startReference(ctx, connect, o, seen)
+		s, err = startReference(ctx, connect, o)
 	} else {
-		s, err = startToolwire(ctx, connect, o, seen)
+		s, err = startToolwire(ctx, connect, o)
 	}
 	if err != nil {
 		return r, err
@@ -112,10 +115,12 @@ func measure(ctx context.Context, name string, server Server, o Options) (r Run,
 		return r, err
 	}
 	r.P50, r.P99 = quantiles(single)
+	used := cpuTime()
 	d, err := pipelined(ctx, s, &next, o.Calls, o.Window)
 	if err != nil {
 		return r, err
 	}
+	r.CPU = (cpuTime() - used) / time.Duration(o.Calls)
 	r.PerSecond = float64(o.Calls) / d.Seconds()
 	r.HeapMiB = heapMiB()
 	paced, err := paced(ctx, s, &next, o.Rate, o.Paced)
@@ -123,8 +128,8 @@ func measure(ctx context.Context, name string, server Server, o Options) (r Run,
 		return r, err
 	}
 	r.PacedP50, r.PacedP99 = quantiles(paced)
-	r.Lost, r.Duplicates = seen.verdict(next)
-	return r, nil
+	r.Lost, r.Duplicates, err = s.verdict(ctx, next)
+	return r, err
 }
 
 // pipelined makes n calls with window of them in flight.
@@ -213,33 +218,4 @@ func quantiles(d []time.Duration) (p50, p99 time.Duration) {
 	}
 	slices.Sort(d)
 	return d[len(d)/2], d[len(d)*99/100]
-}
-
-// tally counts the results that were stored, seen on the live copy.
-type tally struct {
-	mu    sync.Mutex
-	count map[string]int
-	more  int
-}
-
-func (t *tally) result(id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.count[id]++; t.count[id] > 1 {
-		t.more++
-	}
-}
-
-// verdict says how many calls have no stored result, and how many results came twice. The
-// counting connection may be behind the caller's, so it is given a while.
-func (t *tally) verdict(calls int) (lost, duplicates int) {
-	for end := time.Now().Add(10 * time.Second); ; {
-		t.mu.Lock()
-		lost, duplicates = calls-len(t.count), t.more
-		t.mu.Unlock()
-		if lost == 0 || time.Now().After(end) {
-			return lost, duplicates
-		}
-		<-time.After(20 * time.Millisecond)
-	}
 }

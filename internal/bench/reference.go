@@ -22,7 +22,7 @@ type reference struct {
 	mu      sync.Mutex
 	waiting map[string]func()
 	stored  map[*nats.Msg]jetstream.Msg // output under way → input to acknowledge
-	seen    *tally
+	count   map[string]int              // results by call
 }
 
 const (
@@ -30,9 +30,10 @@ const (
 	refPending  = 4096
 )
 
-func startReference(ctx context.Context, connect func() (*nats.Conn, error), o Options, seen *tally) (*reference, error) {
+func startReference(ctx context.Context, connect func() (*nats.Conn, error), o Options) (*reference, error) {
 	r := &reference{
-		payload: payload(o.Size), waiting: map[string]func(){}, stored: map[*nats.Msg]jetstream.Msg{}, seen: seen,
+		payload: payload(o.Size), waiting: map[string]func(){}, stored: map[*nats.Msg]jetstream.Msg{},
+		count: map[string]int{},
 	}
 	admin, err := r.client(connect)
 	if err != nil {
@@ -65,8 +66,8 @@ func startReference(ctx context.Context, connect func() (*nats.Conn, error), o O
 		r.mu.Lock()
 		done := r.waiting[id]
 		delete(r.waiting, id)
+		r.count[id]++
 		r.mu.Unlock()
-		r.seen.result(id)
 		if done != nil {
 			done()
 		}
@@ -131,6 +132,16 @@ func (r *reference) call(_ context.Context, i int, done func()) error {
 	_, err := r.caller.PublishMsgAsync(&nats.Msg{Subject: "ref.call." + id, Header: ceHeader(id), Data: r.payload},
 		jetstream.WithStallWait(time.Minute))
 	return err
+}
+
+// verdict counts results as the caller saw them.
+func (r *reference) verdict(_ context.Context, calls int) (lost, duplicates int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.count {
+		duplicates += n - 1
+	}
+	return calls - len(r.count), duplicates, nil
 }
 
 func (r *reference) stop() {

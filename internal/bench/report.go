@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -17,6 +18,7 @@ type Summary struct {
 	P99        string  `json:"p99"`
 	PacedP50   string  `json:"pacedP50"`
 	PacedP99   string  `json:"pacedP99"`
+	CPU        string  `json:"cpuPerCall"`
 	HeapMiB    float64 `json:"heapMiB"`
 	Lost       int     `json:"lost"`       // over all runs
 	Duplicates int     `json:"duplicates"` // over all runs
@@ -62,10 +64,11 @@ func summary(runs []Run) Summary {
 	s.PerSecond = median(runs, func(r Run) float64 { return r.PerSecond })
 	s.HeapMiB = median(runs, func(r Run) float64 { return r.HeapMiB })
 	d := func(f func(Run) time.Duration) string {
-		return time.Duration(median(runs, func(r Run) float64 { return float64(f(r)) })).Round(10 * time.Microsecond).String()
+		return time.Duration(median(runs, func(r Run) float64 { return float64(f(r)) })).Round(time.Microsecond).String()
 	}
 	s.P50, s.P99 = d(func(r Run) time.Duration { return r.P50 }), d(func(r Run) time.Duration { return r.P99 })
 	s.PacedP50, s.PacedP99 = d(func(r Run) time.Duration { return r.PacedP50 }), d(func(r Run) time.Duration { return r.PacedP99 })
+	s.CPU = d(func(r Run) time.Duration { return r.CPU })
 	return s
 }
 
@@ -82,16 +85,25 @@ func median(runs []Run, f func(Run) float64) float64 {
 func (r Report) Write(w io.Writer, o Options) error {
 	o = o.withDefaults()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "system\tcalls/s\tp50\tp99\tp50 at %[1]d/s\tp99 at %[1]d/s\theap MiB\tlost\tdoubled\t\n", o.Rate)
+	fmt.Fprintf(t, "system\tcalls/s\tp50\tp99\tp50 at %[1]d/s\tp99 at %[1]d/s\tcpu/call\theap MiB\tlost\tdoubled\t\n", o.Rate)
 	for _, s := range []Summary{r.Reference, r.Toolwire} {
-		fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%d\t%d\t\n",
-			s.System, s.PerSecond, s.P50, s.P99, s.PacedP50, s.PacedP99, s.HeapMiB, s.Lost, s.Duplicates)
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\t%d\t\n",
+			s.System, s.PerSecond, s.P50, s.P99, s.PacedP50, s.PacedP99, s.CPU, s.HeapMiB, s.Lost, s.Duplicates)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "throughput: %.2f of the reference (%.2f to %.2f over the pairs)\n", r.Ratio, r.RatioMin, r.RatioMax)
 	return err
+}
+
+// cpuTime is the user and system time of this process so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // heapMiB is the live heap after a collection: of everything in this process, the embedded

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/dispatcher"
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/toolkit"
 	"github.com/toolwire/toolwire/workers"
 )
@@ -28,6 +29,7 @@ type toolwire struct {
 	running sync.WaitGroup
 	calls   sync.WaitGroup
 	conns   []*nats.Conn
+	facts   jetstream.JetStream
 }
 
 const (
@@ -39,7 +41,7 @@ type noop struct {
 	Text string `json:"text" description:"anything"`
 }
 
-func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Options, seen *tally) (_ *toolwire, err error) {
+func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Options) (_ *toolwire, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &toolwire{payload: payload(o.Size), ctx: cancel}
 	defer func() {
@@ -77,15 +79,27 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 	if t.client, err = agent.New(nc[2], agent.Config{}); err != nil {
 		return nil, err
 	}
-	live := events.Subjects{}.LiveResults(benchSession)
-	_, err = nc[3].Subscribe(live, func(m *nats.Msg) {
-		turn, _ := strings.CutSuffix(m.Subject, ".c1")
-		seen.result(turn[strings.LastIndexByte(turn, '.')+1:])
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count results: %w", err)
+	if t.facts, err = jetstream.New(nc[3]); err != nil {
+		return nil, err
 	}
-	return t, errors.Join(nc[3].Flush(), t.registered(ctx))
+	return t, t.registered(ctx)
+}
+
+// verdict counts results as JOURNAL has them, one subject for each call.
+func (t *toolwire) verdict(ctx context.Context, calls int) (lost, duplicates int, err error) {
+	n := jet.Names{}
+	s, err := t.facts.Stream(ctx, n.JournalStream())
+	if err != nil {
+		return 0, 0, err
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(n.Under("result")))
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, count := range info.State.Subjects {
+		duplicates += int(count) - 1 //nolint:gosec // a handful
+	}
+	return calls - len(info.State.Subjects), duplicates, nil
 }
 
 // registered waits until the dispatcher knows the tool.

@@ -28,7 +28,9 @@ const timeSchema = `{"type":"object","properties":{` +
 
 func currentTime() (*toolkit.Tool, error) {
 	return toolkit.Define("get_current_time", "Tells the current date and time in a time zone.",
-		func(_ context.Context, in timeInput) (toolkit.Result, error) { return tellTime(time.Now(), in.Timezone) },
+		func(_ context.Context, in timeInput) (toolkit.Result, error) {
+			return tellTime(time.Now(), in.Timezone)
+		},
 		&toolkit.Options{
 			Title: "Current time", ReadOnly: true, ConcurrencySafe: true,
 			Timeout: 10 * time.Second, OutputSchema: json.RawMessage(timeSchema),
