@@ -21,8 +21,9 @@ import (
 // Bus is one connection to an installation. It is safe for concurrent use.
 type Bus struct {
 	Names
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	requests *requests
 }
 
 // NewBus wraps a connection. The connection stays the caller's to close.
@@ -31,7 +32,7 @@ func NewBus(nc *nats.Conn, s events.Subjects) (*Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	return &Bus{Names: Names{s}, nc: nc, js: js}, nil
+	return &Bus{Names: Names{s}, nc: nc, js: js, requests: newRequests(nc)}, nil
 }
 
 // Conn is the connection itself, for core NATS.
@@ -129,9 +130,7 @@ func (b *Bus) message(ctx context.Context, o Out) (*nats.Msg, error) {
 }
 
 func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	reply, err := b.nc.RequestMsgWithContext(ctx, msg)
+	reply, err := b.requests.do(ctx, msg)
 	if err != nil {
 		return 0, err
 	}
