@@ -192,7 +192,10 @@ func TestLargeTurn(t *testing.T) {
 		d := w.dispatcher()
 		var n int
 		w.worker([]toolkit.Definition{lookDef()}, func(x *worker) {
-			x.run = func(_ context.Context, _ events.CallKey, work events.ToolWork) string { n = len(work.Call.Input); return "" }
+			x.run = func(_ context.Context, _ events.CallKey, work events.ToolWork) string {
+				n = len(work.Call.Input)
+				return ""
+			}
 		})
 		w.registered(d, 1)
 		in := `{"note":"` + strings.Repeat("x", 3<<20) + `"}`
