@@ -20,8 +20,9 @@ const (
 	maxLanes = 64
 	// maxDefinition is the most bytes of one definition.
 	maxDefinition = 512 << 10
-	// learners is how many definitions are asked for at once.
-	learners = 8
+	// learners is how many definitions are asked for at once, maxLearning how many may wait for that.
+	learners    = 8
+	maxLearning = 4096
 )
 
 // typeChanged is the type of the note that the registry changed; it carries only attributes.
@@ -102,27 +103,27 @@ type learner struct {
 	busy map[events.ToolName]bool
 }
 
-// learn works on one announcement in the background. When all hands are full it is left:
+// learn works on one announcement in the background. What is more than a fleet announces is left:
 // workers announce again.
 func (l *learner) learn(ctx context.Context, ann events.Announce, reply string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.busy[ann.Tool] {
-		return
-	}
-	select {
-	case l.gate <- struct{}{}:
-	default:
+	if l.busy[ann.Tool] || len(l.busy) >= maxLearning {
 		return
 	}
 	l.busy[ann.Tool] = true
 	l.wg.Go(func() {
 		defer func() {
-			<-l.gate
 			l.mu.Lock()
 			delete(l.busy, ann.Tool)
 			l.mu.Unlock()
 		}()
+		select {
+		case l.gate <- struct{}{}:
+			defer func() { <-l.gate }()
+		case <-ctx.Done():
+			return
+		}
 		if err := l.d.adopt(ctx, ann, reply); err != nil && ctx.Err() == nil {
 			l.d.log.Warn().Err(err).Str("tool", string(ann.Tool)).Str("worker", ann.Worker).Msg("definition not taken")
 		}
@@ -131,8 +132,7 @@ func (l *learner) learn(ctx context.Context, ann events.Announce, reply string) 
 
 // adopt brings the registry up to an announcement, if it may.
 func (d *Dispatcher) adopt(ctx context.Context, ann events.Announce, reply string) error {
-	snap := d.registry.snapshot()
-	old := snap.tools[ann.Tool]
+	old := d.registry.snapshot().tools[ann.Tool]
 	owners := 0
 	if old != nil {
 		owners, _ = d.presence.alive(ann.Tool, old.source)
@@ -150,7 +150,7 @@ func (d *Dispatcher) adopt(ctx context.Context, ann events.Announce, reply strin
 		d.registry.refuse(ann.Tool, ann.Worker, err.Error())
 		return nil
 	}
-	if def.MaxInFlight > 0 && snap.lanes(ann.Tool) >= maxLanes {
+	if def.MaxInFlight > 0 && !d.registry.claimLane(ann.Tool) {
 		d.registry.refuse(ann.Tool, ann.Worker, fmt.Sprintf("%d tools have a limit of their own already; leave maxInFlight out", maxLanes))
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/toolwire/toolwire/internal/jet"
 )
 
-// headerSource is set by the server on what a stream sources: stream, sequence, filter,
-// transform, original subject.
+// headerSource is set by the server on what a stream sources: stream, sequence, filters,
+// transforms, original subject, by single blanks; the lists have other white space inside.
 const headerSource = "Nats-Stream-Source"
 
 // past goes through what the history keeps of a session, oldest first, each message on its
@@ -30,7 +30,7 @@ func (d *Dispatcher) past(ctx context.Context, session events.SessionID, visit f
 			return err
 		}
 		seq = m.Seq
-		if f := strings.Fields(m.Header.Get(headerSource)); len(f) >= 5 {
+		if f := strings.Split(m.Header.Get(headerSource), " "); len(f) >= 5 {
 			m.Subject = f[4]
 			if visit(m) {
 				return nil

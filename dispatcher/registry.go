@@ -65,16 +65,6 @@ func (s *snapshot) sorted() []*tool {
 	return out
 }
 
-// lanes counts the lanes of tools other than name.
-func (s *snapshot) lanes(name events.ToolName) (n int) {
-	for k, t := range s.tools {
-		if k != name && t.def.MaxInFlight > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // entry is the JSON under tool.<token> in the registry bucket.
 type entry struct {
 	Definition json.RawMessage `json:"definition"`
@@ -93,6 +83,7 @@ type registry struct {
 
 	mu      sync.Mutex
 	refused map[events.ToolName]map[string]refusal // by source
+	claimed map[events.ToolName]bool               // lanes that this process set up
 }
 
 // refusal is an announcement that was not adopted, kept for people to see.
@@ -102,7 +93,7 @@ type refusal struct {
 }
 
 func newRegistry(bus *jet.Bus, log zerolog.Logger) *registry {
-	r := &registry{bus: bus, log: log, refused: make(map[events.ToolName]map[string]refusal)}
+	r := &registry{bus: bus, log: log, refused: make(map[events.ToolName]map[string]refusal), claimed: make(map[events.ToolName]bool)}
 	r.now.Store(newSnapshot(nil))
 	return r
 }
@@ -243,6 +234,24 @@ func (r *registry) ensurePools(ctx context.Context) {
 			r.log.Error().Err(err).Str("pool", pool).Msg("no consumer for pool")
 		}
 	}
+}
+
+// claimLane says whether a tool may have a lane of its own. Dispatchers that learn of new tools in
+// the same moment may exceed the limit by a few; it is about speed, not about right.
+func (r *registry) claimLane(name events.ToolName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lanes := maps.Clone(r.claimed)
+	for other, t := range r.snapshot().tools {
+		if t.def.MaxInFlight > 0 {
+			lanes[other] = true
+		}
+	}
+	if !lanes[name] && len(lanes) >= maxLanes {
+		return false
+	}
+	r.claimed[name] = true
+	return true
 }
 
 // refuse notes that source may not announce name; it is logged once while it lasts.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -51,12 +52,16 @@ type world struct {
 	logs zerolog.Logger
 }
 
+// newWorld starts a server. The client library keeps timers in a pool that all tests share, and one
+// made in another bubble is fatal; collecting garbage twice empties it.
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
+	runtime.GC()
+	runtime.GC()
 	w := &world{TB: tb, srv: natstest.Start(tb)}
 	w.bus = w.srv.Bus()
 	if testing.Verbose() {
-		w.logs = zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.InfoLevel)
+		w.logs = zerolog.New(zerolog.NewTestWriter(tb)).Level(zerolog.WarnLevel)
 	}
 	return w
 }
@@ -406,7 +411,7 @@ func (w *world) start1(k events.CallKey) (s events.ToolResultStart) {
 // await waits, in virtual time, until a call has its result.
 func (w *world) await(k events.CallKey, most time.Duration) *events.ToolResult {
 	w.Helper()
-	for end := time.Now().Add(most); time.Now().Before(end); wait(20 * time.Millisecond) {
+	for end := time.Now().Add(most); time.Now().Before(end); wait(max(most/1000, 20*time.Millisecond)) {
 		if r := w.result(k); r != nil {
 			return r
 		}
@@ -450,6 +455,15 @@ func (w *world) registered(p *process, n int) {
 		wait(20 * time.Millisecond)
 	}
 	w.Fatalf("got %d tools, want %d", p.Tools(), n)
+}
+
+// register has tools known, with nobody there to run them.
+func (w *world) register(p *process, defs ...toolkit.Definition) {
+	w.Helper()
+	x := w.worker(defs)
+	w.registered(p, p.Tools()+len(defs))
+	x.announce(true)
+	x.stop()
 }
 
 func text(r *events.ToolResult) string {
