@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -59,7 +57,7 @@ func Start(c Config) (*Server, error) {
 	}
 	s, err := start(c, opts)
 	if err != nil {
-		lock.Close()
+		_ = lock.Close()
 		return nil, err
 	}
 	return &Server{s: s, lock: lock}, nil
@@ -77,20 +75,32 @@ func start(c Config, opts *server.Options) (*server.Server, error) {
 	if wait == 0 {
 		wait = 10 * time.Second
 	}
-	if !s.ReadyForConnections(wait) {
-		s.Shutdown()
-		if why := log.fatal.Load(); why != nil {
-			return nil, fmt.Errorf("%w: %s", ErrStart, *why)
-		}
-		return nil, fmt.Errorf("%w within %v; look at its log with --log-level debug", ErrStart, wait)
-	}
-	if opts.Cluster.Port == 0 {
+	err = await(s, log, wait)
+	if err == nil && opts.Cluster.Port == 0 {
 		if h := s.Healthz(&server.HealthzOptions{}); h.Error != "" {
-			s.Shutdown()
-			return nil, fmt.Errorf("%w: %s", ErrStart, h.Error)
+			err = fmt.Errorf("%w: %s", ErrStart, h.Error)
 		}
+	}
+	if err != nil {
+		s.Shutdown()
+		s.WaitForShutdown()
+		return nil, err
 	}
 	return s, nil
+}
+
+// await waits until the server takes connections or gives up. Only ReadyForConnections is to be
+// trusted: a server whose JetStream failed still says that it runs.
+func await(s *server.Server, log *natsLog, limit time.Duration) error {
+	for end := time.Now().Add(limit); !s.ReadyForConnections(20 * time.Millisecond); {
+		if why := log.fatal.Load(); why != nil {
+			return fmt.Errorf("%w: %s", ErrStart, *why)
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%w within %v; look at its log with --log-level debug", ErrStart, limit)
+		}
+	}
+	return nil
 }
 
 // URL is where clients connect.
@@ -103,7 +113,7 @@ func (s *Server) InProcessConn() (net.Conn, error) { return s.s.InProcessConn() 
 func (s *Server) Stop() {
 	s.s.Shutdown()
 	s.s.WaitForShutdown()
-	s.lock.Close()
+	_ = s.lock.Close()
 }
 
 func options(c Config) (*server.Options, error) {
@@ -111,7 +121,7 @@ func options(c Config) (*server.Options, error) {
 	if addr == "" {
 		addr = "127.0.0.1:4222"
 	}
-	host, port, err := hostPort(addr)
+	host, port, err := hostPort(addr, "--addr")
 	if err != nil {
 		return nil, err
 	}
@@ -138,13 +148,13 @@ func options(c Config) (*server.Options, error) {
 		return o, nil
 	}
 	o.Cluster.Name = c.ClusterName
-	if o.Cluster.Host, o.Cluster.Port, err = hostPort(c.Cluster); err != nil {
+	if o.Cluster.Host, o.Cluster.Port, err = hostPort(c.Cluster, "--cluster"); err != nil {
 		return nil, err
 	}
 	for _, r := range c.Routes {
 		u, err := url.Parse(r)
-		if err != nil {
-			return nil, fmt.Errorf("%w: route %q: %w", ErrAddr, r, err)
+		if err != nil || u.Host == "" {
+			return nil, fmt.Errorf("%w: route %q is no URL; give --routes nats://host:port,…", ErrStart, r)
 		}
 		o.Routes = append(o.Routes, u)
 	}
@@ -153,45 +163,24 @@ func options(c Config) (*server.Options, error) {
 
 // hostPort reads host:port and tries whether the port is free, so that a taken one is an error
 // here and not a dead server; port 0 becomes the server's "pick one".
-func hostPort(addr string) (string, int, error) {
+func hostPort(addr, flag string) (string, int, error) {
 	host, p, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", 0, fmt.Errorf("%w on %q: give host:port, e.g. 127.0.0.1:4222", ErrAddr, addr)
+		return "", 0, fmt.Errorf("%w on %q: give host:port, e.g. %s 127.0.0.1:4222", ErrAddr, addr, flag)
 	}
 	port, err := strconv.Atoi(p)
-	if err != nil {
-		return "", 0, fmt.Errorf("%w on %q: the port is no number", ErrAddr, addr)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("%w on %q: %q is no port; give a number up to 65535 with %s", ErrAddr, addr, p, flag)
 	}
 	if port == 0 {
 		return host, server.RANDOM_PORT, nil
 	}
 	l, err := net.Listen("tcp", addr) //nolint:noctx // a probe that ends at once
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return "", 0, fmt.Errorf("%w on %s: another program has the port; stop it, or choose another with --addr (127.0.0.1:0 picks a free one)", ErrAddr, addr)
+		return "", 0, fmt.Errorf("%w on %s: another program has the port; stop it, or choose another (%s 127.0.0.1:0 picks a free one)", ErrAddr, addr, flag)
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("%w on %s: %w", ErrAddr, addr, err)
+		return "", 0, fmt.Errorf("%w on %s: %w; choose another address with %s", ErrAddr, addr, err, flag)
 	}
 	return host, port, l.Close()
-}
-
-// lockStore takes the store directory for this process, until the file is closed or the process dies.
-func lockStore(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("%w: store directory: %w", ErrStart, err)
-	}
-	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("%w: store directory: %w", ErrStart, err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		pid, _ := os.ReadFile(path)
-		f.Close()
-		return nil, fmt.Errorf("%w: %s is held by process %s; stop it, or choose another directory with --store", ErrInUse, dir, strings.TrimSpace(string(pid)))
-	}
-	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
-	}
-	return f, nil
 }
