@@ -60,6 +60,7 @@ type TurnRequest struct {
 type TurnReply struct {
 	Agent      AgentID      `json:"agent"`
 	AcceptedAt time.Time    `json:"acceptedAt"`
+	EventID    string       `json:"eventId"` // CloudEvents id of the stored ToolCalls: made of its content by an agent
 	Calls      []CallStatus `json:"calls"`
 }
 

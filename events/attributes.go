@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"maps"
 	"time"
 	"unicode/utf8"
 )
@@ -45,10 +46,6 @@ func (r *attributeReader) header(name string, values []string) {
 
 // set takes one attribute. Empty ones count as absent.
 func (r *attributeReader) set(name, v string) {
-	if !attributeName(name) {
-		r.fail(name, "an attribute name is lower-case letters and digits")
-		return
-	}
 	if !utf8.ValidString(v) {
 		r.fail(name, "the value is not UTF-8")
 		return
@@ -66,15 +63,16 @@ func (r *attributeReader) set(name, v string) {
 }
 
 func (r *attributeReader) extension(name, v string) {
+	if !attributeName(name) {
+		r.fail(name, "an attribute name is lower-case letters and digits")
+		return
+	}
 	if reserved(name) {
 		r.fail(name, "not a name for an attribute here")
 		return
 	}
 	if _, dup := r.e.Extensions[name]; dup {
 		r.fail(name, "appears twice")
-		return
-	}
-	if v == "" {
 		return
 	}
 	if r.e.Extensions == nil {
@@ -162,6 +160,9 @@ func (r *attributeReader) event(data []byte) (Event, error) {
 	}
 	if r.err != nil {
 		return Event{}, r.err
+	}
+	if maps.DeleteFunc(e.Extensions, func(_, v string) bool { return v == "" }); len(e.Extensions) == 0 {
+		e.Extensions = nil
 	}
 	return *e, nil
 }

@@ -23,45 +23,46 @@ func Encode(e Event) (header map[string][]string, data []byte) {
 	values := make([]string, 0, 20+len(e.Extensions)) // one allocation for all values
 	e.attributes(func(name, v string) {
 		values = append(values, percentEncode(v))
-		h[prefixHeader+name] = values[len(values)-1 : len(values) : len(values)]
+		h[name] = values[len(values)-1 : len(values) : len(values)]
 	})
 	return h, e.Data
 }
 
 // attributes calls put for every attribute that is sent, named ones first.
-func (e *Event) attributes(put func(name, value string)) {
-	optional := func(name, value string) {
+// The names are those of headers.
+func (e *Event) attributes(put func(header, value string)) {
+	optional := func(header, value string) {
 		if value != "" {
-			put(name, value)
+			put(header, value)
 		}
 	}
-	put("specversion", specVersion)
-	put("id", e.ID)
-	put("source", e.Source)
-	put("type", string(e.Type))
-	optional("subject", e.Subject)
+	put("ce-specversion", specVersion)
+	put("ce-id", e.ID)
+	put("ce-source", e.Source)
+	put("ce-type", string(e.Type))
+	optional("ce-subject", e.Subject)
 	if !e.Time.IsZero() {
-		put("time", e.Time.UTC().Format(time.RFC3339Nano))
+		put("ce-time", e.Time.UTC().Format(time.RFC3339Nano))
 	}
-	put("datacontenttype", jsonType)
-	optional("session", string(e.Session))
-	optional("turn", string(e.Turn))
-	optional("callid", string(e.Call))
-	optional("replyid", e.ReplyID)
-	optional("tool", string(e.Tool))
-	optional("requestid", e.Request)
-	optional("actor", e.Actor)
-	optional("parent", e.Parent)
-	optional("traceparent", e.TraceParent)
-	optional("tracestate", e.TraceState)
-	optional("dataref", e.DataRef)
+	put("ce-datacontenttype", jsonType)
+	optional("ce-session", string(e.Session))
+	optional("ce-turn", string(e.Turn))
+	optional("ce-callid", string(e.Call))
+	optional("ce-replyid", e.ReplyID)
+	optional("ce-tool", string(e.Tool))
+	optional("ce-requestid", e.Request)
+	optional("ce-actor", e.Actor)
+	optional("ce-parent", e.Parent)
+	optional("ce-traceparent", e.TraceParent)
+	optional("ce-tracestate", e.TraceState)
+	optional("ce-dataref", e.DataRef)
 	if len(e.Extensions) == 0 {
 		return
 	}
 	for _, name := range sorted(e.Extensions) {
 		var r attributeReader
 		if slot, _ := r.slot(name); slot == nil && attributeName(name) && !reserved(name) {
-			optional(name, e.Extensions[name])
+			optional(prefixHeader+name, e.Extensions[name])
 		}
 	}
 }
@@ -117,11 +118,17 @@ func isJSON(contentType string) bool {
 	return media == "" || media == jsonType || media == "text/json" || strings.HasSuffix(media, "+json")
 }
 
-// lower is strings.ToLower for names that are mostly in lower case already.
+// lower makes ASCII letters small. (strings.ToLower would make an ASCII letter of some others.)
 func lower(name string) string {
 	for i := range len(name) {
-		if c := name[i]; c >= 0x80 || 'A' <= c && c <= 'Z' {
-			return strings.ToLower(name)
+		if 'A' <= name[i] && name[i] <= 'Z' {
+			b := []byte(name)
+			for ; i < len(b); i++ {
+				if 'A' <= b[i] && b[i] <= 'Z' {
+					b[i] += 'a' - 'A'
+				}
+			}
+			return string(b)
 		}
 	}
 	return name

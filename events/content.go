@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -32,16 +33,17 @@ func ResourceLink(uri, name, mime string) Content {
 	return block("resource_link", "uri", uri, "name", name, "mimeType", mime)
 }
 
+// block writes a content block; members are names and values in turn.
 func block(kind string, members ...string) Content {
-	n := 16
+	n := 32
 	for _, m := range members {
 		n += len(m) + 4
 	}
 	w := writer{b: make([]byte, 0, n+n/16)}
 	w.open('{')
 	w.text("type", kind)
-	for i := 0; i < len(members); i += 2 {
-		w.text(members[i], strings.ToValidUTF8(members[i+1], "\uFFFD"))
+	for pair := range slices.Chunk(members, 2) {
+		w.text(pair[0], strings.ToValidUTF8(pair[1], "\uFFFD"))
 	}
 	w.shut('}')
 	return w.b
@@ -67,7 +69,9 @@ func (c Content) Text() (string, bool) {
 func (c Content) peek() (kind string, text *string) {
 	var b blockReader
 	s := scanner{data: c}
-	s.object(&b)
+	if s.begin() {
+		s.object(&b)
+	}
 	if s.end() != nil {
 		return "", nil
 	}

@@ -12,13 +12,13 @@ func at(offset time.Duration) time.Time {
 	return time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC).Add(offset)
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // fixtures returns the data of one event of each type, and some more. The raw JSON is compact.
 func fixtures() []any {
 	var data []any
 	for _, v := range vectors() {
-		data = append(data, v.data)
+		if v.data != nil {
+			data = append(data, v.data)
+		}
 	}
 	return data
 }
@@ -57,7 +57,7 @@ func vectors() []vector {
 			data: events.ToolCalls{
 				Calls:    []events.Call{calls, {ID: "call_2", Name: "get_current_time"}},
 				Context:  agent,
-				Deadline: ptr(at(2 * time.Minute)),
+				Deadline: new(at(2 * time.Minute)),
 			},
 		},
 		{
@@ -78,7 +78,7 @@ func vectors() []vector {
 			}),
 			data: events.ToolWork{
 				Call: calls, Agent: "local", Context: agent, Definition: "5f1d0c3b9a7e4d2c8b6f0e1a2d3c4b5a",
-				SessionRevision: 3, Decision: "allow: rule weather-read", AcceptedAt: at(0), QueueUntil: at(10 * time.Minute), Deadline: ptr(at(2 * time.Minute)),
+				SessionRevision: 3, Decision: "allow: rule weather-read", AcceptedAt: at(0), QueueUntil: at(10 * time.Minute), Deadline: new(at(2 * time.Minute)),
 			},
 		},
 		{
@@ -108,7 +108,7 @@ func vectors() []vector {
 				Content:           []events.Content{events.Text("21 °C, sunny")},
 				StructuredContent: json.RawMessage(`{"celsius":21.0}`),
 				Meta: events.ResultMeta{
-					Attempt: 1, Worker: "weather", StartedAt: ptr(at(3 * time.Millisecond)), FinishedAt: at(80 * time.Millisecond),
+					Attempt: 1, Worker: "weather", StartedAt: new(at(3 * time.Millisecond)), FinishedAt: at(80 * time.Millisecond),
 					Definition: "5f1d0c3b9a7e4d2c8b6f0e1a2d3c4b5a", SessionRevision: 3, Decision: "allow: rule weather-read",
 				},
 			},
@@ -140,7 +140,7 @@ func vectors() []vector {
 				a.ID, a.Source, a.Type = "delta/s-42/t-7/call_1/1/2", "/workers/weather", events.TypeToolResultDelta
 			}),
 			data: events.ToolResultDelta{
-				CallID: key.Call, Seq: 2, Attempt: 1, Content: events.Text("asking the station"), Progress: ptr(0.5), Total: ptr(1.0), Message: "half way",
+				CallID: key.Call, Seq: 2, Attempt: 1, Content: events.Text("asking the station"), Progress: new(0.5), Total: new(1.0), Message: "half way",
 			},
 		},
 		{

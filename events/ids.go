@@ -50,14 +50,7 @@ func Token[T ~string](id T) string {
 	if s == "" {
 		return "="
 	}
-	plain := true
-	for i := range len(s) {
-		if !tokenByte(s[i]) {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	if plain(s) {
 		return s
 	}
 	const hex = "0123456789ABCDEF"
@@ -78,7 +71,7 @@ func Token[T ~string](id T) string {
 // Untoken is the inverse of [Token]. It accepts only what Token writes, so that one
 // identifier has one token; anything else is [ErrToken].
 func Untoken[T ~string](token string) (T, error) {
-	if len(token) <= MaxToken && !strings.ContainsFunc(token, func(r rune) bool { return r >= 0x80 || !tokenByte(byte(r)) }) {
+	if plain(token) {
 		return T(token), CheckID("token", token)
 	}
 	var b strings.Builder
@@ -120,6 +113,16 @@ func CheckID[T ~string](what string, id T) error {
 		return fmt.Errorf("%w: %s takes %d bytes as a subject token, at most %d are allowed", ErrToken, what, n, MaxToken)
 	}
 	return nil
+}
+
+// plain says whether s is a token as it stands.
+func plain(s string) bool {
+	for i := range len(s) {
+		if !tokenByte(s[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func tokenByte(c byte) bool {

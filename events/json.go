@@ -17,7 +17,7 @@ import (
 // (arguments, content blocks) shares the bytes of data, which must not change afterwards.
 // Any other type is read by encoding/json after the same checks.
 func Unmarshal(data []byte, v any) error {
-	o, own := v.(object)
+	o, own := ownType(v)
 	if !own {
 		return unmarshalOther(data, v)
 	}
@@ -31,6 +31,27 @@ func Unmarshal(data []byte, v any) error {
 		s.object(o)
 	}
 	return s.end()
+}
+
+// ownType says whether v reads itself. A struct that embeds one that does is another matter.
+func ownType(v any) (object, bool) {
+	switch v := v.(type) {
+	case *ToolCalls:
+		return v, true
+	case *ToolWork:
+		return v, true
+	case *ToolResultStart:
+		return v, true
+	case *ToolResult:
+		return v, true
+	case *ToolResultDelta:
+		return v, true
+	case *CancelCalls:
+		return v, true
+	case *Announce:
+		return v, true
+	}
+	return nil, false
 }
 
 func unmarshalOther(data []byte, v any) error {
@@ -54,12 +75,13 @@ func unmarshalOther(data []byte, v any) error {
 // CheckJSON says whether data is one JSON value as [Unmarshal] would have it. Numbers of any
 // size are fine, and so are surrogate escapes without their other half: raw JSON is
 // passed on as it is, never decoded. The error is [ErrMalformed].
-func CheckJSON(data []byte) error { return checkJSON(data, 0) }
+func CheckJSON(data []byte) error {
+	s := scanner{data: data}
+	return s.check()
+}
 
-// checkJSON is CheckJSON for a value that will lie depth levels deep.
-func checkJSON(data []byte, depth int) error {
-	var room [linearKeys][]byte
-	s := scanner{data: data, depth: depth, keys: room[:0]}
+// check checks the whole text.
+func (s *scanner) check() error {
 	if s.begin() {
 		s.value()
 	}

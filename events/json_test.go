@@ -184,6 +184,14 @@ func TestUnmarshalOtherTypes(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrMalformed with %q", in, err, want)
 		}
 	}
+	var cancel events.CancelRequest // embeds a type that reads itself
+	want := events.CancelRequest{Session: "s", Turn: "t", CancelCalls: events.CancelCalls{Calls: []events.CallID{"c"}}}
+	if err := events.Unmarshal([]byte(marshal(t, want)), &cancel); err != nil || !cmp.Equal(want, cancel) {
+		t.Errorf("got %+v, %v, want %+v", cancel, err, want)
+	}
+	if err := events.Unmarshal([]byte(`{"Calls":[]}`), &cancel); !errors.Is(err, events.ErrMalformed) {
+		t.Errorf("wrong case in an embedded struct: got %v", err)
+	}
 	for _, v := range []any{nil, other{}, (*other)(nil), (*events.ToolCalls)(nil), events.ToolCalls{}} {
 		if events.Unmarshal([]byte(`{}`), v) == nil {
 			t.Errorf("unmarshal into %T did not fail", v)
@@ -325,6 +333,6 @@ func odd() []any {
 		&events.CancelCalls{Calls: []events.CallID{"", text}, Reason: text},
 		events.ToolWork{Context: &events.Context{}, SessionRevision: math.MaxUint64},
 		events.Announce{Tool: text, Slots: -1, Gone: true},
-		map[string]any{"<": text},
+		map[string]any{"<": "<>&"},
 	}
 }

@@ -16,6 +16,9 @@ func ReadableCalls(data []byte) []Call {
 	return r.calls
 }
 
+// taken stands for a key whose value was read.
+const taken = " "
+
 // salvager walks text that need not be JSON: brackets are believed, all else is skipped.
 type salvager struct {
 	data  []byte
@@ -66,6 +69,7 @@ func (r *salvager) run() {
 			if r.matters() && r.key == "id" && ('0' <= c && c <= '9') {
 				n := len(r.data[i:]) - len(bytes.TrimLeft(r.data[i:], "0123456789"))
 				r.id(CallID(r.data[i : i+n]))
+				r.key = taken
 				i += n - 1
 			}
 		}
@@ -80,15 +84,16 @@ func (r *salvager) matters() bool { return r.depth == 1 || r.list && r.depth == 
 func (r *salvager) word(text []byte) {
 	switch {
 	case r.key == "":
-		r.key = string(bytes.ToLower(text))
-		if r.key == "" {
-			r.key = " "
+		if r.key = string(bytes.ToLower(text)); r.key == "" {
+			r.key = taken
 		}
+		return
 	case r.depth == 3 && r.key == "id":
 		r.id(CallID(text))
 	case r.depth == 3 && r.key == "name" && r.name == "" && CheckID("name", ToolName(text)) == nil:
 		r.name = ToolName(text)
 	}
+	r.key = taken
 }
 
 func (r *salvager) id(id CallID) {

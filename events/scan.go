@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
 )
@@ -22,7 +23,13 @@ type scanner struct {
 	pos   int
 	depth int
 	err   error
-	keys  [][]byte // keys read so far of all objects that are open, decoded
+	keys  []span // keys read so far, of all objects that are open
+}
+
+// span is where the inside of a key lies in the text.
+type span struct {
+	from, to uint32
+	escaped  bool
 }
 
 // fail records what is wrong at byte off, and returns false.
@@ -33,7 +40,7 @@ func (s *scanner) fail(off int, format string, args ...any) bool {
 	return false
 }
 
-// document reads the one value of the text, by read, and what surrounds it.
+// begin checks what can be told beforehand.
 func (s *scanner) begin() bool {
 	if len(s.data) > MaxSize {
 		return s.fail(0, "%d bytes of JSON, at most %d are allowed", len(s.data), MaxSize)
@@ -43,7 +50,7 @@ func (s *scanner) begin() bool {
 
 // end says that nothing but white space may follow.
 func (s *scanner) end() error {
-	if s.err == nil && s.peek() != 0 || s.err == nil && s.pos < len(s.data) {
+	if s.err == nil && (s.peek() != 0 || s.pos < len(s.data)) {
 		s.fail(s.pos, "trailing data after the JSON value")
 	}
 	return s.err
@@ -164,10 +171,11 @@ func (s *scanner) key(base int, set *map[string]struct{}) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
+	at := span{uint32(off + 1), uint32(s.pos - 1), escaped} // at most MaxSize
 	if escaped {
 		key, _ = unescape(key)
 	}
-	if s.seen(key, base, set) {
+	if s.seen(key, at, base, set) {
 		return nil, s.fail(off, "key %s appears twice", quote(key))
 	}
 	if s.peek() != ':' {
@@ -177,22 +185,25 @@ func (s *scanner) key(base int, set *map[string]struct{}) ([]byte, bool) {
 	return key, true
 }
 
-// seen notes key, and says whether its object had it before.
-func (s *scanner) seen(key []byte, base int, set *map[string]struct{}) bool {
+// seen notes key, which lies at, and says whether its object had it before.
+func (s *scanner) seen(key []byte, at span, base int, set *map[string]struct{}) bool {
 	own := s.keys[base:]
 	if len(own) < linearKeys {
 		for _, k := range own {
-			if bytes.Equal(k, key) {
+			if bytes.Equal(s.keyAt(k), key) {
 				return true
 			}
 		}
-		s.keys = append(s.keys, key)
+		if s.keys == nil {
+			s.keys = make([]span, 0, linearKeys)
+		}
+		s.keys = append(s.keys, at)
 		return false
 	}
 	if *set == nil {
 		*set = make(map[string]struct{}, 4*linearKeys)
 		for _, k := range own {
-			(*set)[string(k)] = struct{}{}
+			(*set)[string(s.keyAt(k))] = struct{}{}
 		}
 	}
 	if _, dup := (*set)[string(key)]; dup {
@@ -202,11 +213,24 @@ func (s *scanner) seen(key []byte, base int, set *map[string]struct{}) bool {
 	return false
 }
 
+// keyAt returns a key that was read before.
+func (s *scanner) keyAt(k span) []byte {
+	key := s.data[k.from:k.to]
+	if k.escaped {
+		key, _ = unescape(key)
+	}
+	return key
+}
+
 // str reads a string literal and returns what is between the quotes, and whether that holds
 // escapes. Escapes are checked here, surrogate pairs are not: see [unescape].
 func (s *scanner) str() (inner []byte, escaped, ok bool) {
 	start := s.pos + 1
 	for i := start; i < len(s.data); {
+		if i+8 <= len(s.data) && plain8(s.data[i:]) {
+			i += 8
+			continue
+		}
 		c := s.data[i]
 		switch {
 		case c == '"':
@@ -232,6 +256,15 @@ func (s *scanner) str() (inner []byte, escaped, ok bool) {
 		}
 	}
 	return nil, false, s.fail(len(s.data), "the text ends within a string")
+}
+
+// plain8 says whether the first eight bytes are ASCII that stands for itself in a string:
+// no byte has its high bit set, nor gets it when 0x20 (control characters), or, of what
+// differs from '"' and from '\\', 1 is subtracted.
+func plain8(b []byte) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	x := binary.LittleEndian.Uint64(b)
+	return (x|(x-0x20*ones)|((x^'"'*ones)-ones)|((x^'\\'*ones)-ones))&high == 0
 }
 
 func (s *scanner) number() bool {

@@ -20,8 +20,8 @@ func ToSDK(e Event) (event.Event, error) {
 	if !e.Time.IsZero() {
 		out.SetTime(e.Time)
 	}
-	e.attributes(func(name, value string) {
-		switch name {
+	e.attributes(func(header, value string) {
+		switch name := header[len(prefixHeader):]; name {
 		case "specversion", "id", "source", "type", "subject", "time", "datacontenttype":
 		default:
 			out.SetExtension(name, value)

@@ -19,27 +19,28 @@ func (s *scanner) rightCase(t reflect.Type, key []byte, off int) {
 // shaped checks the next value against the shape of t, which encoding/json is going to fill:
 // the keys of structs in their right case, at every level. The types of this package read
 // themselves; this is for those of others.
-func (s *scanner) shaped(t reflect.Type) bool {
+func (s *scanner) shaped(t reflect.Type) {
 	for t.Kind() == reflect.Pointer && !reads(t) {
 		t = t.Elem()
 	}
 	c := s.peek()
 	switch kind := t.Kind(); {
 	case reads(t):
-		return s.value()
+		s.value()
 	case kind == reflect.Struct && c == '{':
-		return s.shapedObject(t, jsonFields(t))
+		s.shapedObject(t, jsonFields(t))
 	case kind == reflect.Map && c == '{':
-		return s.shapedObject(t, nil)
+		s.shapedObject(t, nil)
 	case (kind == reflect.Slice || kind == reflect.Array) && c == '[':
-		return s.shapedArray(t.Elem())
+		s.shapedArray(t.Elem())
+	default:
+		s.value()
 	}
-	return s.value()
 }
 
-func (s *scanner) shapedObject(t reflect.Type, fields map[string]reflect.Type) bool {
+func (s *scanner) shapedObject(t reflect.Type, fields map[string]reflect.Type) {
 	if !s.open('{', '}') {
-		return s.err == nil
+		return
 	}
 	base := len(s.keys)
 	var set map[string]struct{}
@@ -48,7 +49,7 @@ func (s *scanner) shapedObject(t reflect.Type, fields map[string]reflect.Type) b
 		off := s.pos
 		key, ok := s.key(base, &set)
 		if !ok {
-			return false
+			return
 		}
 		switch field, known := fields[string(key)]; {
 		case known:
@@ -61,19 +62,19 @@ func (s *scanner) shapedObject(t reflect.Type, fields map[string]reflect.Type) b
 		}
 		if !s.more('}') {
 			s.keys = s.keys[:base]
-			return s.err == nil
+			return
 		}
 	}
 }
 
-func (s *scanner) shapedArray(element reflect.Type) bool {
+func (s *scanner) shapedArray(element reflect.Type) {
 	if !s.open('[', ']') {
-		return s.err == nil
+		return
 	}
 	for {
 		s.shaped(element)
 		if !s.more(']') {
-			return s.err == nil
+			return
 		}
 	}
 }
@@ -87,8 +88,7 @@ func reads(t reflect.Type) bool {
 // jsonFields returns the JSON fields of a struct by name, those of embedded structs included.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	fields := make(map[string]reflect.Type, t.NumField())
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		embedded := f.Type
 		if embedded.Kind() == reflect.Pointer {

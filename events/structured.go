@@ -10,7 +10,7 @@ import (
 func EncodeStructured(e Event) (header map[string][]string, body []byte, err error) {
 	w := writer{b: make([]byte, 0, 768+len(e.Data))}
 	w.open('{')
-	e.attributes(w.text)
+	e.attributes(func(header, value string) { w.text(header[len(prefixHeader):], value) })
 	w.optionalRaw("data", e.Data)
 	w.shut('}')
 	body, err = w.done()
@@ -21,8 +21,7 @@ func EncodeStructured(e Event) (header map[string][]string, body []byte, err err
 type structured struct {
 	attributeReader
 
-	data    []byte
-	encoded bool // data came in data_base64
+	data []byte
 }
 
 func decodeStructured(body []byte) (Event, error) {

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func (s Subjects) Prefix() string {
 	return s.prefix
 }
 
-// Under returns the pattern for all subjects of one kind: prefix.kind.>
+// Under returns the pattern for all subjects of one kind, prefix.kind.> as a pattern.
 func (s Subjects) Under(kind string) string { return s.join(kind, ">") }
 
 // Calls is where an agent publishes one turn's ToolCalls.
@@ -45,17 +46,21 @@ func (s Subjects) Calls(a AgentID, session SessionID, turn TurnID) string {
 
 // Work is where the dispatcher publishes one call for the workers of a pool.
 func (s Subjects) Work(pool string, tool ToolName, k CallKey) string {
-	return s.join("work", Token(pool), Token(tool), k.tokens())
+	return s.join("work", Token(pool), Token(tool), Token(k.Session), Token(k.Turn), Token(k.Call))
 }
 
 // WorkPool is the pattern of all work of a pool.
 func (s Subjects) WorkPool(pool string) string { return s.join("work", Token(pool), ">") }
 
 // Start is the fence of a call.
-func (s Subjects) Start(k CallKey) string { return s.join("start", k.tokens()) }
+func (s Subjects) Start(k CallKey) string {
+	return s.join("start", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // Result is where the one ToolResult of a call is stored.
-func (s Subjects) Result(k CallKey) string { return s.join("result", k.tokens()) }
+func (s Subjects) Result(k CallKey) string {
+	return s.join("result", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // Cancel is where an agent asks to cancel a turn.
 func (s Subjects) Cancel(a AgentID, session SessionID, turn TurnID) string {
@@ -63,7 +68,9 @@ func (s Subjects) Cancel(a AgentID, session SessionID, turn TurnID) string {
 }
 
 // Delta carries progress of a running call (core NATS).
-func (s Subjects) Delta(k CallKey) string { return s.join("delta", k.tokens()) }
+func (s Subjects) Delta(k CallKey) string {
+	return s.join("delta", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // DeltasOfTurn is the pattern of all deltas of a turn.
 func (s Subjects) DeltasOfTurn(session SessionID, turn TurnID) string {
@@ -71,7 +78,9 @@ func (s Subjects) DeltasOfTurn(session SessionID, turn TurnID) string {
 }
 
 // Stop tells workers to stop a running call (core NATS).
-func (s Subjects) Stop(k CallKey) string { return s.join("stop", k.tokens()) }
+func (s Subjects) Stop(k CallKey) string {
+	return s.join("stop", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // Live is the republished copy of what JOURNAL or QUESTIONS stored under subject.
 func (s Subjects) Live(subject string) string {
@@ -107,7 +116,7 @@ func (s Subjects) Due(name ...string) string { return s.join("due", tokens(name)
 
 // Body is one chunk of a body too large for an event.
 func (s Subjects) Body(id string, chunk int) string {
-	return s.join("body", Token(id), fmt.Sprint(chunk))
+	return s.join("body", Token(id), strconv.Itoa(chunk))
 }
 
 // Dead is where the copy of a message goes that could not be handled; subject is its own.
@@ -181,10 +190,21 @@ func (s Subjects) split(kind, subject string, n int) ([]string, error) {
 }
 
 func (s Subjects) join(kind string, rest ...string) string {
-	return s.Prefix() + "." + kind + "." + strings.Join(rest, ".")
+	n := len(s.Prefix()) + 1 + len(kind)
+	for _, r := range rest {
+		n += 1 + len(r)
+	}
+	var b strings.Builder
+	b.Grow(n)
+	b.WriteString(s.Prefix())
+	b.WriteByte('.')
+	b.WriteString(kind)
+	for _, r := range rest {
+		b.WriteByte('.')
+		b.WriteString(r)
+	}
+	return b.String()
 }
-
-func (k CallKey) tokens() string { return Token(k.Session) + "." + Token(k.Turn) + "." + Token(k.Call) }
 
 func parseKey(t []string) (k CallKey, err error) {
 	k.Session, err = Untoken[SessionID](t[0])

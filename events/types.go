@@ -88,7 +88,7 @@ type ToolResultStart struct {
 }
 
 // ToolResult is the one terminal answer of a call.
-type ToolResult struct {
+type ToolResult struct { //nolint:recvcheck // reads into itself by pointer; Text is for any copy
 	CallID            CallID          `json:"callId"`
 	Name              ToolName        `json:"name"`
 	State             State           `json:"state"`

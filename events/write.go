@@ -13,6 +13,7 @@ import (
 type writer struct {
 	b     []byte
 	depth int
+	keys  []span // room for the scanner of raw JSON
 	err   error
 }
 
@@ -121,9 +122,11 @@ func (w *writer) escape(c byte) {
 // raw writes JSON as it is, without the white space around it.
 func (w *writer) raw(field string, raw []byte) {
 	raw = trimJSON(raw)
-	if err := checkJSON(raw, w.depth); err != nil && w.err == nil {
+	s := scanner{data: raw, depth: w.depth, keys: w.keys}
+	if err := s.check(); err != nil && w.err == nil {
 		w.err = fmt.Errorf("%s: %w", field, err)
 	}
+	w.keys = s.keys[:0]
 	w.b = append(w.b, raw...)
 }
 

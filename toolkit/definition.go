@@ -1,7 +1,6 @@
 package toolkit
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -142,15 +141,22 @@ func (d Definition) Check() error {
 // Fenced says whether the tool must run at most once: it is neither read-only nor idempotent.
 func (d Definition) Fenced() bool { return !d.ReadOnly && !d.Idempotent }
 
-// Hash names the definition by its content: 32 hex digits of the SHA-256 of its JSON, schemas
-// without their white space. Any change of any field changes it.
-func (d Definition) Hash() string {
-	d.InputSchema, d.OutputSchema = compact(d.InputSchema), compact(d.OutputSchema)
+// JSON is the definition as it is announced, and what its hash is of.
+func (d Definition) JSON() []byte {
 	b, err := json.Marshal(d)
 	if err != nil { // a schema that is no JSON; Check refuses it
 		b = fmt.Appendf(nil, "%#v", d)
 	}
-	sum := sha256.Sum256(b)
+	return b
+}
+
+// Hash names the definition by its content: [HashOf] its JSON. Any change of any field changes it.
+func (d Definition) Hash() string { return HashOf(d.JSON()) }
+
+// HashOf is 32 hex digits of the SHA-256 of a definition's JSON, byte for byte as it was announced,
+// so that a worker in any language can compute it.
+func HashOf(definition []byte) string {
+	sum := sha256.Sum256(definition)
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -165,12 +171,4 @@ func orDefault(d Duration, def time.Duration) time.Duration {
 		return def
 	}
 	return time.Duration(d)
-}
-
-func compact(b json.RawMessage) json.RawMessage {
-	var out bytes.Buffer
-	if json.Compact(&out, b) != nil {
-		return b
-	}
-	return out.Bytes()
 }

@@ -20,6 +20,7 @@ const DefaultGrace = 5 * time.Second
 type Execution struct {
 	Call       Call // Attempt and Deadline are set for each attempt
 	Input      json.RawMessage
+	Checked    string          // hash of the definition that Input was made ready for; if it is the tool's, that is not done again
 	Context    *events.Context // the agent's runtime context; nil: none
 	Middleware []Middleware    // outermost first
 	Emit       func(events.ToolResultDelta)
@@ -39,7 +40,9 @@ type Execution struct {
 func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 	started := time.Now()
 	run := t.handler
-	run = t.validated(run)
+	if e.Checked == "" || e.Checked != t.hash {
+		run = t.validated(run)
+	}
 	for i := len(e.Middleware) - 1; i >= 0; i-- {
 		run = e.Middleware[i](run)
 	}

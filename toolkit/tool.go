@@ -27,6 +27,7 @@ type Middleware func(Handler) Handler
 // Tool is a definition and what runs it.
 type Tool struct {
 	def     Definition
+	hash    string // of def
 	handler Handler
 	schema  *Schema
 }
@@ -41,7 +42,7 @@ func Raw(def Definition, h Handler) (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tool{def: def, handler: h, schema: s}, nil
+	return &Tool{def: def, hash: def.Hash(), handler: h, schema: s}, nil
 }
 
 // Definition describes the tool.

@@ -1,9 +1,6 @@
 package workers
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
 )
@@ -24,14 +21,10 @@ type tool struct {
 	stats      *toolStats
 }
 
-func (w *Worker) add(t *toolkit.Tool) error {
+func (w *Worker) add(t *toolkit.Tool) {
 	def := t.Definition()
-	b, err := json.Marshal(def)
-	if err != nil {
-		return fmt.Errorf("%w: tool %q: %w", ErrConfig, def.Name, err)
-	}
 	entry := &tool{
-		Tool: t, name: def.Name, definition: b, hash: def.Hash(),
+		Tool: t, name: def.Name, definition: def.JSON(), hash: def.Hash(),
 		pool: w.cfg.Pool, limit: def.MaxInFlight, external: def.External, fenced: def.Fenced(),
 		stats: &toolStats{},
 	}
@@ -40,7 +33,6 @@ func (w *Worker) add(t *toolkit.Tool) error {
 	}
 	w.tools[def.Name] = entry
 	w.order = append(w.order, entry)
-	return nil
 }
 
 // lane is one consumer to pull from.

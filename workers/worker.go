@@ -136,9 +136,7 @@ func New(nc *nats.Conn, tools *toolkit.Toolkit, cfg Config) (*Worker, error) {
 	}
 	w.log = cfg.Logger.With().Str("component", "worker").Str("worker", cfg.Name).Logger()
 	for t := range tools.All() {
-		if err := w.add(t); err != nil {
-			return nil, err
-		}
+		w.add(t)
 	}
 	if len(w.order) == 0 {
 		return nil, fmt.Errorf("%w: the toolkit is empty", ErrConfig)

@@ -21,7 +21,7 @@ const (
 	// event carries a dataref.
 	InlineMax = 256 << 10
 	// BodyMax is the most bytes a body may have.
-	BodyMax = 64 << 20
+	BodyMax = events.MaxSize
 	// chunkMax is the most bytes of one piece of a body.
 	chunkMax = 128 << 10
 )

@@ -1,10 +1,13 @@
 package jet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +21,9 @@ import (
 // Bus is one connection to an installation. It is safe for concurrent use.
 type Bus struct {
 	Names
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	requests *requests
 }
 
 // NewBus wraps a connection. The connection stays the caller's to close.
@@ -28,7 +32,7 @@ func NewBus(nc *nats.Conn, s events.Subjects) (*Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	return &Bus{Names: Names{s}, nc: nc, js: js}, nil
+	return &Bus{Names: Names{s}, nc: nc, js: js, requests: newRequests(nc)}, nil
 }
 
 // Conn is the connection itself, for core NATS.
@@ -118,9 +122,7 @@ func (b *Bus) message(ctx context.Context, o Out) (*nats.Msg, error) {
 		o.Event.DataRef, o.Event.Data = ref, nil
 	}
 	h, data := events.Encode(o.Event)
-	for k, v := range o.Header {
-		h[k] = v
-	}
+	maps.Copy(h, o.Header)
 	if o.MsgID != "" {
 		h[nats.MsgIdHdr] = []string{o.MsgID}
 	}
@@ -128,11 +130,12 @@ func (b *Bus) message(ctx context.Context, o Out) (*nats.Msg, error) {
 }
 
 func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	reply, err := b.nc.RequestMsgWithContext(ctx, msg)
+	reply, err := b.requests.do(ctx, msg)
 	if err != nil {
 		return 0, err
+	}
+	if seq, ok := ackSequence(reply.Data); ok {
+		return seq, nil
 	}
 	var ack struct {
 		Seq   uint64              `json:"seq"`
@@ -154,11 +157,26 @@ func (b *Bus) try(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	return 0, ack.Error
 }
 
+// ackSequence reads the one form of acknowledgement that every stored message of a call gets,
+// {"stream":"NAME","seq":N}, without a JSON decoder; any other form is not ok.
+func ackSequence(ack []byte) (seq uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(ack, []byte(`{"stream":"`))
+	if !ok {
+		return 0, false
+	}
+	_, rest, ok = bytes.Cut(rest, []byte(`","seq":`))
+	if !ok {
+		return 0, false
+	}
+	digits := bytes.TrimRight(rest, "} ")
+	seq, err := strconv.ParseUint(string(digits), 10, 64)
+	return seq, err == nil && len(digits) < len(rest)
+}
+
 // retryable says whether a publish may go through later: the server was away or without a leader.
 func retryable(err error) bool {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
-		return api.Code >= 500
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return api.Code == 503 || api.Code == 429
 	}
 	return !errors.Is(err, nats.ErrMaxPayload) && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrBadSubject)
 }

@@ -25,7 +25,7 @@ const (
 	pullBackoff   = time.Second     // after a refusal, e.g. a consumer that does not exist yet
 )
 
-// Pull hands messages to handle, each in a goroutine of its own, until ctx ends; then it asks
+// Pull hands messages to handle, up to Slots at once, until ctx ends; then it asks
 // for no more, gives back what arrives, and returns once every handler has. A handler's return
 // is what frees its slot, so nothing waits in a buffer while its lease runs out, and an idle
 // process is never starved by a busy one. A missing consumer or server is waited for.
@@ -34,6 +34,7 @@ func (b *Bus) Pull(ctx context.Context, cfg PullConfig, handle func(*Delivery)) 
 		cfg: cfg, nc: b.nc, handle: handle,
 		inbox:  b.nc.NewInbox() + ".",
 		next:   "$JS.API.CONSUMER.MSG.NEXT." + cfg.Stream + "." + cfg.Consumer,
+		out:    make(chan *Delivery, cfg.Slots),
 		in:     make(chan *nats.Msg, 2*cfg.Slots+256),
 		ended:  make(chan struct{}, cfg.Slots+16),
 		status: b.nc.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.CLOSED),
@@ -46,6 +47,7 @@ func (b *Bus) Pull(ctx context.Context, cfg PullConfig, handle func(*Delivery)) 
 	p.loop(ctx)
 	err = sub.Unsubscribe()
 	p.drain()
+	close(p.out)
 	if err != nil && b.nc.IsClosed() {
 		err = nil
 	}
@@ -62,8 +64,11 @@ type puller struct {
 
 	asked   []request // oldest first: the server serves them in this order
 	pending int       // messages still to come, over all requests
-	running int       // handlers
+	running int       // messages being handled
 	serial  uint64
+
+	handlers int            // goroutines that handle, as many as ever ran at once
+	out      chan *Delivery // to them; buffered, so that the loop never waits
 
 	in     chan *nats.Msg
 	ended  chan struct{}
@@ -151,11 +156,23 @@ func (p *puller) receive(m *nats.Msg) (refused bool) {
 		return false
 	}
 	p.running++
-	go func() {
-		defer func() { p.ended <- struct{}{} }()
-		p.handle(d)
-	}()
+	p.start(d)
 	return false
+}
+
+// start hands d to a handler that is free, or to a new one: a goroutine that has handled a
+// message before has the stack it takes.
+func (p *puller) start(d *Delivery) {
+	if p.running > p.handlers {
+		p.handlers++
+		go func() {
+			for d := range p.out {
+				p.handle(d)
+				p.ended <- struct{}{}
+			}
+		}()
+	}
+	p.out <- d
 }
 
 func (p *puller) heard(id, status, description string) (refused bool) {

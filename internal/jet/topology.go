@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/toolwire/toolwire/events"
@@ -16,23 +17,47 @@ import (
 // (TOOLWIRE_CALLS, toolwire_turns, …). This file is the only place that spells them.
 type Names struct{ events.Subjects }
 
-// The streams. Who writes → who reads stands in the table of [Names.Streams].
-func (n Names) CallsStream() string     { return n.stream("CALLS") }
-func (n Names) JournalStream() string   { return n.stream("JOURNAL") }
-func (n Names) WorkStream() string      { return n.stream("WORK") }
-func (n Names) QuestionsStream() string { return n.stream("QUESTIONS") }
-func (n Names) InboxStream() string     { return n.stream("INBOX") }
-func (n Names) TimersStream() string    { return n.stream("TIMERS") }
-func (n Names) BodiesStream() string    { return n.stream("BODIES") }
-func (n Names) StateStream() string     { return n.stream("STATE") }
-func (n Names) DeadStream() string      { return n.stream("DEAD") }
-func (n Names) HistoryStream() string   { return n.stream("HISTORY") }
+// CallsStream holds the turns that agents submitted.
+func (n Names) CallsStream() string { return n.stream("CALLS") }
 
-// The buckets; only dispatchers write them (design §2: whoever may write one key of a
-// bucket can empty it).
+// JournalStream holds the facts of every call: started, settled, judged, decided.
+func (n Names) JournalStream() string { return n.stream("JOURNAL") }
+
+// WorkStream holds the calls that wait for workers.
+func (n Names) WorkStream() string { return n.stream("WORK") }
+
+// QuestionsStream holds the open questions to people and other systems.
+func (n Names) QuestionsStream() string { return n.stream("QUESTIONS") }
+
+// InboxStream holds what is said to dispatchers: answers, cancels, steps, suspends.
+func (n Names) InboxStream() string { return n.stream("INBOX") }
+
+// TimersStream holds message schedules and what they fire.
+func (n Names) TimersStream() string { return n.stream("TIMERS") }
+
+// BodiesStream holds pieces of bodies too large for an event.
+func (n Names) BodiesStream() string { return n.stream("BODIES") }
+
+// StateStream holds documents that tools keep per session.
+func (n Names) StateStream() string { return n.stream("STATE") }
+
+// DeadStream holds messages that could not be handled.
+func (n Names) DeadStream() string { return n.stream("DEAD") }
+
+// HistoryStream holds the replayable record of every session.
+func (n Names) HistoryStream() string { return n.stream("HISTORY") }
+
+// RegistryBucket holds tool definitions. As all buckets, only dispatchers write it (design §2:
+// whoever may write one key of a bucket can empty it).
 func (n Names) RegistryBucket() string { return n.bucket("registry") }
+
+// SessionsBucket holds the session records.
 func (n Names) SessionsBucket() string { return n.bucket("sessions") }
-func (n Names) TurnsBucket() string    { return n.bucket("turns") }
+
+// TurnsBucket holds the records of staged turns.
+func (n Names) TurnsBucket() string { return n.bucket("turns") }
+
+// SettingsBucket holds the declared configuration.
 func (n Names) SettingsBucket() string { return n.bucket("config") }
 
 func (n Names) stream(s string) string { return strings.ToUpper(n.Prefix()) + "_" + s }
@@ -245,7 +270,8 @@ func explain(what string, err error) error {
 	cure := ""
 	var api *jetstream.APIError
 	switch {
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders):
 		cure = "JetStream is off: start nats-server with -js, and enable it for this account"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrNoStreamResponse):
 		cure = "no answer from JetStream: check that the server has a leader, and that this user may publish $JS.API.>"

@@ -2,6 +2,10 @@
 package natstest
 
 import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,26 +19,58 @@ import (
 // Server is an in-process JetStream server that ends with the test. It opens no port, so it
 // also works inside a synctest bubble (where tests must not be parallel).
 type Server struct {
-	tb  testing.TB
-	dir string
-	s   *server.Server
-	ncs []*nats.Conn
+	tb    testing.TB
+	dir   string
+	users []User
+	ncs   []*nats.Conn // closed by Stop
+	kept  []*nats.Conn // closed at the end of the test
+
+	mu sync.Mutex
+	s  *server.Server // nil while stopped
 }
 
+// User may publish and subscribe to what is named, and nothing else.
+type User struct {
+	Name               string
+	Publish, Subscribe []string
+}
+
+// password is everybody's.
+const password = "test"
+
+// As is the option to connect as a user given to [Start]; without it, all is allowed.
+func As(user string) nats.Option { return nats.UserInfo(user, password) }
+
 // Start starts a server with its store in a directory of the test's.
-func Start(tb testing.TB) *Server {
+func Start(tb testing.TB, users ...User) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: tb.TempDir()}
+	s := &Server{tb: tb, dir: tb.TempDir(), users: users}
 	s.start()
-	tb.Cleanup(s.Stop)
+	tb.Cleanup(func() {
+		for _, nc := range s.kept {
+			nc.Close()
+		}
+		s.Stop()
+	})
 	return s
 }
 
 func (s *Server) start() {
 	s.tb.Helper()
-	srv, err := server.NewServer(&server.Options{
+	opts := &server.Options{
 		ServerName: "test", DontListen: true, JetStream: true, StoreDir: s.dir, NoLog: true, NoSigs: true,
-	})
+	}
+	if len(s.users) > 0 {
+		opts.NoAuthUser = "test"
+		opts.Users = []*server.User{{Username: opts.NoAuthUser, Password: password}}
+	}
+	for _, u := range s.users {
+		opts.Users = append(opts.Users, &server.User{Username: u.Name, Password: password, Permissions: &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: u.Publish},
+			Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
+		}})
+	}
+	srv, err := server.NewServer(opts)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -42,49 +78,92 @@ func (s *Server) start() {
 	if !srv.ReadyForConnections(10 * time.Second) {
 		s.tb.Fatal("nats-server is not ready")
 	}
+	s.mu.Lock()
 	s.s = srv
+	s.mu.Unlock()
 }
 
-// InProcessConn lets nats.InProcessServer reach whichever server runs now, so that
-// connections come back after [Server.Restart].
-func (s *Server) provider() nats.Option { return nats.InProcessServer(s.s) }
+// dialer reaches whichever server runs now.
+type dialer struct{ s *Server }
 
-// Conn opens a connection that ends with the test.
+// InProcessConn is what [nats.InProcessServer] asks for at each connect.
+func (d dialer) InProcessConn() (net.Conn, error) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if d.s.s == nil {
+		return nil, errors.New("natstest: the server is stopped")
+	}
+	return d.s.s.InProcessConn()
+}
+
+// Conn opens a connection that ends with the server or the test.
 func (s *Server) Conn(opts ...nats.Option) *nats.Conn {
 	s.tb.Helper()
-	nc, err := nats.Connect("", append([]nats.Option{s.provider()}, opts...)...)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	nc := s.connect(opts)
 	s.ncs = append(s.ncs, nc)
 	return nc
 }
 
-// Bus opens a connection with the topology in place.
+// Lasting opens a connection that comes back by itself after [Server.Restart], as that of a
+// process that outlives the server; it ends with the test.
+//
+// A reconnect takes a timer from a pool of the client library that all tests share, and a timer
+// made in one bubble is fatal in another. Collecting garbage twice empties the pool.
+func (s *Server) Lasting(opts ...nats.Option) *nats.Conn {
+	s.tb.Helper()
+	runtime.GC()
+	runtime.GC()
+	nc := s.connect(append([]nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0),
+	}, opts...))
+	s.kept = append(s.kept, nc)
+	return nc
+}
+
+func (s *Server) connect(opts []nats.Option) *nats.Conn {
+	s.tb.Helper()
+	nc, err := nats.Connect("", append([]nats.Option{nats.InProcessServer(dialer{s})}, opts...)...)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return nc
+}
+
+// Bus opens a connection with the topology in place, less the history: a server that is stopped
+// while it sets up a stream with sources leaves a goroutine behind for 30 s. A test of the history
+// adds it by [jet.Ensure].
 func (s *Server) Bus(opts ...nats.Option) *jet.Bus {
 	s.tb.Helper()
 	b, err := jet.NewBus(s.Conn(opts...), events.Subjects{})
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	if err := jet.Ensure(s.tb.Context(), b.JetStream(), b.Names, jet.Config{}); err != nil {
+	if err := jet.Ensure(s.tb.Context(), b.JetStream(), b.Names, jet.Config{NoHistory: true}); err != nil {
 		s.tb.Fatal(err)
 	}
 	return b
 }
 
-// Stop closes the connections and the server; its store stays for [Server.Restart].
+// Stop closes the connections, but for the lasting ones, and the server; its store stays for
+// [Server.Restart].
 func (s *Server) Stop() {
 	for _, nc := range s.ncs {
 		nc.Close()
 	}
 	s.ncs = nil
-	s.s.Shutdown()
-	s.s.WaitForShutdown()
+	s.mu.Lock()
+	srv := s.s
+	s.s = nil
+	s.mu.Unlock()
+	if srv == nil {
+		return
+	}
+	srv.Shutdown()
+	srv.WaitForShutdown()
 }
 
-// Restart stops the server and starts another on the same store. Connections made before are
-// closed: whoever used them is dead, as after a crash of everything.
+// Restart stops the server, if it runs, and starts another on the same store. Connections
+// opened by [Server.Conn] and [Server.Bus] are closed: whoever used them is dead, as after a crash of everything.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.Stop()

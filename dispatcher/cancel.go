@@ -1,0 +1,173 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+)
+
+const (
+	cancelSlots = 64
+	// unknownTries is how often a cancel is looked at whose turn is not stored: it may have
+	// overtaken the turn.
+	unknownTries = 5
+	// stopTries is how often a running call is told to stop before that is given up; its own
+	// deadline ends it.
+	stopTries = 100
+)
+
+// errUnknownTurn is returned when no such turn is stored.
+var errUnknownTurn = errors.New("dispatcher: no such turn")
+
+// takeCancels handles CancelCalls events until ctx ends.
+func (d *Dispatcher) takeCancels(ctx context.Context) error {
+	return d.pull(ctx, d.bus.InboxStream(), jet.CancelConsumer, cancelSlots, func(del *jet.Delivery) {
+		ctx, cancel := finishing(ctx)
+		defer cancel()
+		if err := d.handleCancel(ctx, del); err != nil {
+			d.giveBack(del, err)
+			return
+		}
+	})
+}
+
+// handleCancel settles what can be settled, and tells workers to stop what runs. The event
+// stays until every call it names has its result, so that a call which a dying worker hands on
+// to another is stopped there too.
+func (d *Dispatcher) handleCancel(ctx context.Context, del *jet.Delivery) error {
+	t, req, err := d.readCancel(ctx, del)
+	if err == nil {
+		t, err = d.storedTurn(ctx, t.agent, t.session, t.id)
+	}
+	switch {
+	case errors.Is(err, errUnknownTurn) && del.Count < unknownTries, errors.Is(err, jet.ErrBody):
+		return err
+	case errors.Is(err, errUnknownTurn), errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrToken):
+		err := d.bury(ctx, letter{what: "cancel", stream: d.bus.InboxStream(), del: del, why: err.Error()})
+		if err != nil {
+			return err
+		}
+		return del.Ack()
+	case err != nil:
+		return err
+	}
+	outcomes, err := d.cancelCalls(ctx, &t, named(&t, req.Calls))
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(outcomes, func(o outcome) bool { return o == outcomeStopping || o == outcomeLeft }) && del.Count < stopTries {
+		return del.Nak(min(time.Duration(del.Count)*time.Second, jet.Lease))
+	}
+	if err := d.at("cancel.ack"); err != nil {
+		return err
+	}
+	return del.Ack()
+}
+
+func (d *Dispatcher) readCancel(ctx context.Context, del *jet.Delivery) (t turn, req events.CancelCalls, err error) {
+	if t.agent, t.session, t.id, err = d.bus.ParseCancel(del.Subject); err != nil {
+		return t, req, err
+	}
+	e, err := d.bus.Open(ctx, del.Header, del.Data)
+	switch {
+	case err != nil:
+		return t, req, err
+	case e.Type != events.TypeCancelCalls:
+		return t, req, fmt.Errorf("%w: type %q, want %q", events.ErrMalformed, e.Type, events.TypeCancelCalls)
+	case e.Session != "" && e.Session != t.session, e.Turn != "" && e.Turn != t.id:
+		return t, req, fmt.Errorf("%w: session or turn contradicts the subject", events.ErrMalformed)
+	}
+	return t, req, events.Unmarshal(e.Data, &req)
+}
+
+// storedTurn reads a turn from CALLS, whether it was taken in or not. [errUnknownTurn]: it is
+// not there. [events.ErrMalformed]: it cannot be read; the intake answers its calls.
+func (d *Dispatcher) storedTurn(ctx context.Context, a events.AgentID, session events.SessionID, id events.TurnID) (turn, error) {
+	t := turn{agent: a, session: session, id: id}
+	m, err := d.bus.Fact(ctx, d.bus.Calls(a, session, id))
+	switch {
+	case errors.Is(err, jet.ErrNone):
+		return t, errUnknownTurn
+	case err != nil:
+		return t, err
+	}
+	t.stored = m.Time
+	if m.Err != nil {
+		return t, m.Err
+	}
+	t.attrs, t.eventID = passedOn(m.Event.Attributes), m.Event.ID
+	return t, t.read(m.Event)
+}
+
+// named are the calls of t with the given ids, all of them if none is given.
+func named(t *turn, ids []events.CallID) []events.Call {
+	if len(ids) == 0 {
+		return t.body.Calls
+	}
+	var out []events.Call
+	for _, c := range t.body.Calls {
+		if slices.Contains(ids, c.ID) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// strangers lists the ids that are not in the turn.
+func strangers(t *turn, ids []events.CallID) string {
+	var out []string
+	for _, id := range ids {
+		if !slices.ContainsFunc(t.body.Calls, func(c events.Call) bool { return c.ID == id }) {
+			out = append(out, string(id))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// cancelCalls ends the given calls of a turn, and says of each what that came to.
+func (d *Dispatcher) cancelCalls(ctx context.Context, t *turn, calls []events.Call) ([]outcome, error) {
+	out := make([]outcome, len(calls))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i, c := range calls {
+		g.Go(func() (err error) {
+			out[i], err = d.settle(ctx, ending{
+				key: t.key(c.ID), name: c.Name, agent: t.agent, attrs: t.attrs,
+				reason: events.ReasonCancelled, fenced: true,
+			})
+			if err == nil && out[i] == outcomeSettled {
+				// A read-only tool may run without having said so: its result is refused now,
+				// and it need not go on.
+				err = d.stop(&ending{key: t.key(c.ID), name: c.Name, reason: events.ReasonCancelled})
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for _, o := range out {
+		d.metrics.cancels.WithLabelValues(o.String()).Inc()
+	}
+	return out, nil
+}
+
+// String is the word of the API for an outcome of a cancellation.
+func (o outcome) String() string {
+	switch o {
+	case outcomeSettled:
+		return "cancelled"
+	case outcomeStopping, outcomeLeft:
+		return "stopping"
+	case outcomeTooLate:
+	}
+	return "too_late"
+}

@@ -1,0 +1,174 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+)
+
+// forget purges CALLS and JOURNAL up to the horizon: what is older than the window, counted
+// from the oldest thing that could still be delivered. So however long an outage lasts, no
+// call and no fence is forgotten that a delivery may still ask for.
+//
+// It is sound because of the order in which a call travels, and in which this reads. A
+// call is un-acknowledged in CALLS until its work is stored, and its work is stored until its result
+// is; CALLS is looked at before WORK, so a call under way is seen in one of them. Its facts are
+// stored after its turn, whose time WORK knows (AcceptedAt). A call whose work is stored only
+// long after its turn has its facts looked up first (fanout.go), so none older than the window
+// matters. CALLS is purged before JOURNAL: where the turn is there, so are all its facts.
+func (d *Dispatcher) forget(ctx context.Context, now time.Time) error {
+	bounds := []time.Time{now}
+	for _, bound := range []func(context.Context) (time.Time, error){d.oldestTurn, d.oldestWork, d.oldestCancel, d.oldestDue} {
+		t, err := bound(ctx)
+		if err != nil {
+			return fmt.Errorf("horizon: %w", err)
+		}
+		bounds = append(bounds, t)
+	}
+	cut := horizon(d.cfg.Window, bounds...)
+	for _, name := range []string{d.bus.CallsStream(), d.bus.JournalStream()} {
+		if err := d.at("horizon.purge"); err != nil {
+			return err
+		}
+		if err := d.purge(ctx, name, cut); err != nil {
+			return fmt.Errorf("horizon of %s: %w", name, err)
+		}
+	}
+	d.metrics.horizon.Set(float64(cut.Unix()))
+	return nil
+}
+
+// horizon is the time before which facts are forgotten: the earliest bound less the window.
+// Zero bounds bind nothing.
+func horizon(window time.Duration, bounds ...time.Time) time.Time {
+	var first time.Time
+	for _, b := range bounds {
+		if !b.IsZero() && (first.IsZero() || b.Before(first)) {
+			first = b
+		}
+	}
+	return first.Add(-window)
+}
+
+// oldestTurn is when the oldest turn was stored that may still be delivered.
+func (d *Dispatcher) oldestTurn(ctx context.Context) (time.Time, error) {
+	c, err := d.bus.JetStream().Consumer(ctx, d.bus.CallsStream(), jet.IntakeConsumer)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return d.oldest(ctx, d.bus.CallsStream(), c.CachedInfo().AckFloor.Stream+1, d.bus.Under("call"))
+}
+
+// oldestWork is when the turn of the oldest work was accepted.
+func (d *Dispatcher) oldestWork(ctx context.Context) (time.Time, error) {
+	m, err := d.bus.Next(ctx, d.bus.WorkStream(), 1, d.bus.Under("work"))
+	if errors.Is(err, jet.ErrNone) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	var w events.ToolWork
+	if m.Err == nil && events.Unmarshal(m.Event.Data, &w) == nil && !w.AcceptedAt.IsZero() && w.AcceptedAt.Before(m.Time) {
+		return w.AcceptedAt, nil
+	}
+	return m.Time, nil
+}
+
+func (d *Dispatcher) oldestCancel(ctx context.Context) (time.Time, error) {
+	return d.oldest(ctx, d.bus.InboxStream(), 1, ">")
+}
+
+func (d *Dispatcher) oldestDue(ctx context.Context) (time.Time, error) {
+	return d.oldest(ctx, d.bus.TimersStream(), 1, d.bus.Under("due"))
+}
+
+// oldest is when the first message at or after seq was stored; zero: there is none.
+func (d *Dispatcher) oldest(ctx context.Context, stream string, seq uint64, filter string) (time.Time, error) {
+	s, err := d.bus.JetStream().Stream(ctx, stream)
+	if err != nil {
+		return time.Time{}, err
+	}
+	m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(filter))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return m.Time, nil
+}
+
+// purge removes what a stream stored before cut, and what the history has copied.
+func (d *Dispatcher) purge(ctx context.Context, name string, cut time.Time) error {
+	s, err := d.bus.JetStream().Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	state := s.CachedInfo().State
+	if state.Msgs == 0 || !state.FirstTime.Before(cut) {
+		return nil
+	}
+	end, err := firstSince(state.FirstSeq, state.LastSeq, cut, func(seq uint64) (uint64, time.Time, error) {
+		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(">"))
+		if err != nil {
+			return 0, time.Time{}, err
+		}
+		return m.Sequence, m.Time, nil
+	})
+	if err != nil {
+		return err
+	}
+	copied, err := d.copied(ctx, name, state.LastSeq)
+	if err != nil {
+		return err
+	}
+	if end = min(end, copied+1); end <= state.FirstSeq {
+		return nil
+	}
+	return s.Purge(ctx, jetstream.WithPurgeSequence(end))
+}
+
+// copied is up to where the history has the messages of a stream.
+func (d *Dispatcher) copied(ctx context.Context, name string, last uint64) (uint64, error) {
+	if d.cfg.NoHistory {
+		return last, nil
+	}
+	s, err := d.bus.JetStream().Stream(ctx, d.bus.HistoryStream())
+	if err != nil {
+		return 0, err
+	}
+	for _, src := range s.CachedInfo().Sources {
+		if src.Name == name {
+			return last - min(src.Lag, last), nil
+		}
+	}
+	return last, nil
+}
+
+// firstSince finds the first sequence in [first, last] that was stored at or after cut, by
+// halving; last+1 if there is none. next reads the first message at or after a sequence.
+func firstSince(first, last uint64, cut time.Time, next func(uint64) (seq uint64, at time.Time, err error)) (uint64, error) {
+	low, high := first, last+1 // all before low are older; high and after are not
+	for low < high {
+		mid := low + (high-low)/2
+		seq, at, err := next(mid)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			high = mid
+		case err != nil:
+			return 0, err
+		case at.Before(cut):
+			low = seq + 1
+		default:
+			high = mid
+		}
+	}
+	return low, nil
+}

@@ -1,0 +1,292 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit"
+)
+
+// tool is one entry of the registry. It never changes; a new entry replaces it.
+type tool struct {
+	def       toolkit.Definition
+	raw       json.RawMessage // the definition as it travels
+	hash      string
+	pool      string // pool or lane whose consumer gets its work
+	source    string // worker program that owns the name
+	startedAt time.Time
+	revision  uint64
+	schema    func() (*toolkit.Schema, error) // compiled at first use
+}
+
+// snapshot is all tools at one moment. It is never written after it is published, so readers take
+// no lock.
+type snapshot struct {
+	tools    map[events.ToolName]*tool
+	minQueue time.Duration // the shortest time a call may queue
+}
+
+func newSnapshot(tools map[events.ToolName]*tool) *snapshot {
+	s := &snapshot{tools: tools, minQueue: toolkit.DefaultQueueTimeout}
+	for _, t := range tools {
+		s.minQueue = min(s.minQueue, t.def.QueueLimit())
+	}
+	return s
+}
+
+// pools returns each pool or lane with its limit of calls in flight (0: none).
+func (s *snapshot) pools() map[string]int {
+	out := make(map[string]int)
+	for _, t := range s.tools {
+		out[t.pool] = t.def.MaxInFlight
+	}
+	return out
+}
+
+// sorted returns the tools by name.
+func (s *snapshot) sorted() []*tool {
+	out := make([]*tool, 0, len(s.tools))
+	for _, name := range slices.Sorted(maps.Keys(s.tools)) {
+		out = append(out, s.tools[name])
+	}
+	return out
+}
+
+// entry is the JSON under tool.<token> in the registry bucket.
+type entry struct {
+	Definition json.RawMessage `json:"definition"`
+	Hash       string          `json:"hash"`
+	Pool       string          `json:"pool"`
+	Source     string          `json:"source"`
+	StartedAt  time.Time       `json:"startedAt"` // of the process that announced it
+}
+
+// registry mirrors the registry bucket, and writes it.
+type registry struct {
+	bus     *jet.Bus
+	log     zerolog.Logger
+	schemas toolkit.Schemas
+	now     atomic.Pointer[snapshot]
+
+	mu      sync.Mutex
+	refused map[events.ToolName]map[string]refusal // by source
+	claimed map[events.ToolName]bool               // lanes that this process set up
+}
+
+// refusal is an announcement that was not adopted, kept for people to see.
+type refusal struct {
+	why  string
+	seen time.Time
+}
+
+func newRegistry(bus *jet.Bus, log zerolog.Logger) *registry {
+	r := &registry{bus: bus, log: log, refused: make(map[events.ToolName]map[string]refusal), claimed: make(map[events.ToolName]bool)}
+	r.now.Store(newSnapshot(nil))
+	return r
+}
+
+func (r *registry) snapshot() *snapshot { return r.now.Load() }
+
+// fenced says whether a call with the given definition must run at most once. A definition that
+// is no longer registered counts as one with side effects.
+func (r *registry) fenced(name events.ToolName, hash string) bool {
+	t := r.snapshot().tools[name]
+	return t == nil || t.hash != hash || t.def.Fenced()
+}
+
+const keyPrefix = "tool."
+
+func toolKey(name events.ToolName) string { return keyPrefix + events.Token(name) }
+
+// watch keeps the snapshot up to date until ctx ends, and closes loaded once the first state is in.
+func (r *registry) watch(ctx context.Context, loaded chan struct{}) error {
+	once := sync.OnceFunc(func() { close(loaded) })
+	for {
+		err := r.watchOnce(ctx, once)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if r.bus.Conn().IsClosed() {
+			return ErrDisconnected
+		}
+		r.log.Warn().Err(err).Msg("watching the registry again")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (r *registry) watchOnce(ctx context.Context, loaded func()) error {
+	kv, err := r.bus.JetStream().KeyValue(ctx, r.bus.RegistryBucket())
+	if err != nil {
+		return err
+	}
+	w, err := kv.Watch(ctx, keyPrefix+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = w.Stop()
+		for range w.Updates() { // it may be blocked on an update that nobody reads
+		}
+	}()
+	tools := make(map[events.ToolName]*tool)
+	initial := true
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-w.Updates():
+			switch {
+			case !open:
+				return errors.New("watch ended")
+			case e == nil:
+				initial = false
+			default:
+				r.apply(tools, e)
+			}
+			if !initial {
+				r.now.Store(newSnapshot(maps.Clone(tools)))
+				loaded()
+			}
+		}
+	}
+}
+
+func (r *registry) apply(tools map[events.ToolName]*tool, e jetstream.KeyValueEntry) {
+	name, err := events.Untoken[events.ToolName](strings.TrimPrefix(e.Key(), keyPrefix))
+	if err != nil {
+		return
+	}
+	if e.Operation() != jetstream.KeyValuePut {
+		delete(tools, name)
+		return
+	}
+	t, err := r.parse(e.Value(), e.Revision())
+	if err == nil && t.def.Name != name {
+		err = fmt.Errorf("definition of %q", t.def.Name)
+	}
+	if err != nil {
+		r.log.Error().Err(err).Str("tool", string(name)).Msg("registry entry ignored")
+		delete(tools, name)
+		return
+	}
+	tools[name] = t
+}
+
+func (r *registry) parse(value []byte, revision uint64) (*tool, error) {
+	var e entry
+	if err := json.Unmarshal(value, &e); err != nil {
+		return nil, err
+	}
+	t := &tool{raw: e.Definition, hash: e.Hash, pool: e.Pool, source: e.Source, startedAt: e.StartedAt, revision: revision}
+	if err := json.Unmarshal(e.Definition, &t.def); err != nil {
+		return nil, err
+	}
+	t.schema = sync.OnceValues(func() (*toolkit.Schema, error) { return r.schemas.Of(t.hash, t.def) })
+	return t, nil
+}
+
+// write makes e visible, in the place of old (nil: as new). The consumer of its pool exists
+// before, so that no work is ever without one. False: another dispatcher was faster.
+func (r *registry) write(ctx context.Context, name events.ToolName, e entry, inFlight int, old *tool) (bool, error) {
+	if err := jet.EnsurePool(ctx, r.bus.JetStream(), r.bus.Names, e.Pool, inFlight); err != nil {
+		return false, err
+	}
+	kv, err := r.bus.JetStream().KeyValue(ctx, r.bus.RegistryBucket())
+	if err != nil {
+		return false, err
+	}
+	value, err := events.Marshal(e)
+	if err != nil {
+		return false, err
+	}
+	if old == nil {
+		_, err = kv.Create(ctx, toolKey(name), value)
+	} else {
+		_, err = kv.Update(ctx, toolKey(name), value, old.revision)
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ensurePools puts back consumers that were lost since the entries were written.
+func (r *registry) ensurePools(ctx context.Context) {
+	for pool, limit := range r.snapshot().pools() {
+		if err := jet.EnsurePool(ctx, r.bus.JetStream(), r.bus.Names, pool, limit); err != nil && ctx.Err() == nil {
+			r.log.Error().Err(err).Str("pool", pool).Msg("no consumer for pool")
+		}
+	}
+}
+
+// claimLane says whether a tool may have a lane of its own. Dispatchers that learn of new tools in
+// the same moment may exceed the limit by a few; it is about speed, not about right.
+func (r *registry) claimLane(name events.ToolName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lanes := maps.Clone(r.claimed)
+	for other, t := range r.snapshot().tools {
+		if t.def.MaxInFlight > 0 {
+			lanes[other] = true
+		}
+	}
+	if !lanes[name] && len(lanes) >= maxLanes {
+		return false
+	}
+	r.claimed[name] = true
+	return true
+}
+
+// refuse notes that source may not announce name; it is logged once while it lasts.
+func (r *registry) refuse(name events.ToolName, source, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	by := r.refused[name]
+	if by == nil {
+		by = make(map[string]refusal)
+		r.refused[name] = by
+	}
+	if by[source].why != why {
+		r.log.Warn().Str("tool", string(name)).Str("worker", source).Str("reason", why).Msg("announcement refused")
+	}
+	by[source] = refusal{why, time.Now()}
+}
+
+// admitted forgets a refusal.
+func (r *registry) admitted(name events.ToolName, source string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.refused[name], source)
+}
+
+// refusals lists why announcements of name are refused at present.
+func (r *registry) refusals(name events.ToolName) (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for source, f := range r.refused[name] {
+		if time.Since(f.seen) > presenceTTL {
+			delete(r.refused[name], source)
+			continue
+		}
+		out = append(out, fmt.Sprintf("worker %s is refused: %s", source, f.why))
+	}
+	slices.Sort(out)
+	return out
+}

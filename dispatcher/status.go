@@ -1,0 +1,244 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+)
+
+// opTurn says how the calls of a turn stand: from the facts while they are kept, then from the
+// history.
+func (d *Dispatcher) opTurn(ctx context.Context, r *request) (any, error) {
+	var q events.TurnRequest
+	if err := r.read(&q); err != nil {
+		return nil, err
+	}
+	t, err := d.turnFor(ctx, r.actor, q.Session, q.Turn)
+	switch {
+	case errors.Is(err, errUnknownTurn):
+		return d.pastTurn(ctx, r.actor, q)
+	case errors.Is(err, events.ErrMalformed):
+		return nil, refused(http.StatusNotFound, "the turn cannot be read: %v", err)
+	case err != nil:
+		return nil, err
+	}
+	out := events.TurnReply{Agent: t.agent, AcceptedAt: t.stored, EventID: t.eventID, Calls: make([]events.CallStatus, len(t.body.Calls))}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i, c := range t.body.Calls {
+		g.Go(func() (err error) {
+			out.Calls[i], err = d.callStatus(ctx, &t, c)
+			return err
+		})
+	}
+	return out, g.Wait()
+}
+
+// turnFor reads the turn that actor means: its own, or for an operator anyone's.
+func (d *Dispatcher) turnFor(ctx context.Context, actor string, session events.SessionID, id events.TurnID) (turn, error) {
+	if err := errors.Join(events.CheckID("session", session), events.CheckID("turn", id)); err != nil {
+		return turn{}, refused(http.StatusBadRequest, "%v", err)
+	}
+	t, err := d.storedTurn(ctx, events.AgentID(actor), session, id)
+	if !errors.Is(err, errUnknownTurn) {
+		return t, err
+	}
+	// Nobody else's name is in the request; the subject of the turn has it.
+	pattern := d.bus.Prefix() + ".call.*." + events.Token(session) + "." + events.Token(id)
+	m, err := d.bus.Next(ctx, d.bus.CallsStream(), 1, pattern)
+	switch {
+	case errors.Is(err, jet.ErrNone):
+		return t, errUnknownTurn
+	case err != nil:
+		return t, err
+	}
+	owner, _, _, err := d.bus.ParseCalls(m.Subject)
+	if err != nil {
+		return t, err
+	}
+	if !d.operator(actor) {
+		return t, refused(http.StatusForbidden, "the turn belongs to another agent")
+	}
+	return d.storedTurn(ctx, owner, session, id)
+}
+
+// callStatus reads how one call stands. The work is looked for before the result, and the turn was
+// read before both: a call that has neither had neither.
+func (d *Dispatcher) callStatus(ctx context.Context, t *turn, c events.Call) (events.CallStatus, error) {
+	k := t.key(c.ID)
+	s := events.CallStatus{CallID: c.ID, Name: c.Name, State: events.CallPending}
+	_, err := d.bus.Next(ctx, d.bus.WorkStream(), 1, d.workOf(k))
+	queued := err == nil
+	if err != nil && !errors.Is(err, jet.ErrNone) {
+		return s, err
+	}
+	result, err := d.bus.Fact(ctx, d.bus.Result(k))
+	if err == nil {
+		finished(&s, result)
+		return s, nil
+	}
+	if !errors.Is(err, jet.ErrNone) {
+		return s, err
+	}
+	start, err := d.startOf(ctx, k)
+	switch {
+	case err != nil:
+		return s, err
+	case start != nil && start.Settle == "":
+		s.State, s.StartedAt, s.Worker = events.CallSubmitted, &start.At, start.Worker
+	case start != nil, queued:
+		s.State = events.CallSubmitted
+	case d.overdue(t, c):
+		return s, d.settleLost(ctx, t, c, &s)
+	}
+	return s, nil
+}
+
+func finished(s *events.CallStatus, m *jet.Stored) {
+	s.State = events.CallFinished
+	var r events.ToolResult
+	if m.Err != nil || events.Unmarshal(m.Event.Data, &r) != nil {
+		s.Result, s.Reason = events.StateError, events.ReasonMalformed
+		return
+	}
+	s.Result, s.Reason, s.StartedAt, s.Worker = r.State, r.Reason, r.Meta.StartedAt, r.Meta.Worker
+}
+
+// overdue says whether a call must have ended by now: beyond its time in the queue, and
+// its turn was taken in.
+func (d *Dispatcher) overdue(t *turn, c events.Call) bool {
+	limit := 10 * time.Minute
+	if tool := d.registry.snapshot().tools[c.Name]; tool != nil {
+		limit = tool.def.QueueLimit()
+	}
+	end := t.stored.Add(limit)
+	if dl := t.body.Deadline; dl != nil && dl.Before(end) {
+		end = *dl
+	}
+	return time.Since(end) > 2*d.cfg.Tick
+}
+
+// settleLost ends a call that is nowhere to be found. It cannot happen while streams keep what
+// they stored; if one was restored from a backup, the agent still gets its answer.
+func (d *Dispatcher) settleLost(ctx context.Context, t *turn, c events.Call, s *events.CallStatus) error {
+	floor, err := d.oldestTurn(ctx)
+	if err != nil {
+		return err
+	}
+	if !floor.IsZero() && !floor.After(t.stored) {
+		return nil // it may still be waiting to be taken in
+	}
+	d.log.Error().Str("call", t.key(c.ID).String()).Msg("call without work, start or result")
+	_, err = d.settle(ctx, ending{
+		key: t.key(c.ID), name: c.Name, agent: t.agent, attrs: t.attrs, reason: events.ReasonOutcomeUnknown, fenced: true,
+		text: "The call was lost. Whether it took effect is not known: check before you call again.",
+	})
+	if err != nil {
+		return err
+	}
+	m, err := d.bus.Fact(ctx, d.bus.Result(t.key(c.ID)))
+	if errors.Is(err, jet.ErrNone) {
+		return nil
+	}
+	if err == nil {
+		finished(s, m)
+	}
+	return err
+}
+
+// opResult returns the stored result of a call as it is, from the history after the window.
+func (d *Dispatcher) opResult(ctx context.Context, r *request) (any, error) {
+	var q events.ResultRequest
+	if err := r.read(&q); err != nil {
+		return nil, err
+	}
+	if err := events.CheckID("call", q.Call); err != nil {
+		return nil, refused(http.StatusBadRequest, "%v", err)
+	}
+	t, err := d.turnFor(ctx, r.actor, q.Session, q.Turn)
+	if errors.Is(err, errUnknownTurn) {
+		return d.pastResult(ctx, r.actor, q)
+	}
+	unreadable := errors.Is(err, events.ErrMalformed)
+	if err != nil && !unreadable && !errors.Is(err, jet.ErrBody) {
+		return nil, err
+	}
+	m, err := d.bus.Fact(ctx, d.bus.Result(events.CallKey(q)))
+	switch {
+	case errors.Is(err, jet.ErrNone) && unreadable:
+		return d.settleUnreadable(ctx, &t, q)
+	case errors.Is(err, jet.ErrNone):
+		return nil, refused(http.StatusNotFound, "the call has no result yet")
+	case err != nil:
+		return nil, err
+	}
+	return m, nil
+}
+
+// settleUnreadable answers a call whose id only its agent knows, because its turn cannot be read.
+func (d *Dispatcher) settleUnreadable(ctx context.Context, t *turn, q events.ResultRequest) (any, error) {
+	_, err := d.settle(ctx, ending{
+		key: events.CallKey(q), agent: t.agent, reason: events.ReasonMalformed, fenced: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.bus.Fact(ctx, d.bus.Result(events.CallKey(q)))
+}
+
+// opCancel ends calls of a turn and says of each what that came to.
+func (d *Dispatcher) opCancel(ctx context.Context, r *request) (any, error) {
+	var q events.CancelRequest
+	if err := r.read(&q); err != nil {
+		return nil, err
+	}
+	t, err := d.turnFor(ctx, r.actor, q.Session, q.Turn)
+	switch {
+	case errors.Is(err, errUnknownTurn):
+		return nil, refused(http.StatusNotFound, "no such turn is stored")
+	case errors.Is(err, events.ErrMalformed):
+		return nil, refused(http.StatusNotFound, "the turn cannot be read: %v", err)
+	case err != nil:
+		return nil, err
+	}
+	if who := strangers(&t, q.Calls); who != "" {
+		return nil, refused(http.StatusNotFound, "not in the turn: %s", who)
+	}
+	calls := named(&t, q.Calls)
+	outcomes, err := d.cancelCalls(ctx, &t, calls)
+	if err != nil {
+		return nil, err
+	}
+	out := events.CancelReply{Calls: make([]events.CancelOutcome, len(calls))}
+	var running []events.CallID
+	for i, c := range calls {
+		out.Calls[i] = events.CancelOutcome{CallID: c.ID, Outcome: outcomes[i].String()}
+		if outcomes[i] == outcomeStopping {
+			running = append(running, c.ID)
+		}
+	}
+	return out, d.keepStopping(ctx, &t, running, q.Reason)
+}
+
+// keepStopping leaves word that calls are to be stopped until they have their results: a stop is
+// heard by whoever listens at the moment, and their worker may just be dying.
+func (d *Dispatcher) keepStopping(ctx context.Context, t *turn, calls []events.CallID, why string) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	e, err := events.New(events.Attributes{
+		ID: "cancel/" + events.Token(t.session) + "/" + events.Token(t.id), Source: d.source(), Type: events.TypeCancelCalls,
+		Session: t.session, Turn: t.id, Time: time.Now(),
+	}, events.CancelCalls{Calls: calls, Reason: why})
+	if err != nil {
+		return err
+	}
+	_, err = d.bus.Store(ctx, jet.Out{Subject: d.bus.Cancel(t.agent, t.session, t.id), Event: e})
+	return err
+}

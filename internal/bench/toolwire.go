@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/toolwire/toolwire/agent"
+	"github.com/toolwire/toolwire/dispatcher"
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/workers"
+)
+
+// toolwire is the product as it runs: dispatcher, worker and agent, each on a connection of its
+// own, one turn of one call at a time, with the arguments validated against a schema.
+type toolwire struct {
+	client  *agent.Client
+	payload json.RawMessage
+	ctx     context.CancelFunc
+	running sync.WaitGroup
+	calls   sync.WaitGroup
+	conns   []*nats.Conn
+	facts   jetstream.JetStream
+}
+
+const (
+	benchTool    events.ToolName  = "bench_noop"
+	benchSession events.SessionID = "bench"
+)
+
+type noop struct {
+	Text string `json:"text" description:"anything"`
+}
+
+func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Options) (_ *toolwire, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &toolwire{payload: payload(o.Size), ctx: cancel}
+	defer func() {
+		if err != nil {
+			t.stop()
+		}
+	}()
+	var nc [4]*nats.Conn
+	for i := range nc {
+		if nc[i], err = connect(); err != nil {
+			return nil, err
+		}
+		t.conns = append(t.conns, nc[i])
+	}
+	tool, err := toolkit.Define(string(benchTool), "Does nothing.",
+		func(context.Context, noop) (string, error) { return "ok", nil },
+		&toolkit.Options{ReadOnly: true, ConcurrencySafe: true})
+	if err != nil {
+		return nil, err
+	}
+	tools := toolkit.New()
+	if err := tools.Add(tool); err != nil {
+		return nil, err
+	}
+	d, err := dispatcher.New(nc[0], dispatcher.Config{NoHistory: !o.History})
+	if err != nil {
+		return nil, err
+	}
+	w, err := workers.New(nc[1], tools, workers.Config{Name: "bench", Slots: o.Slots})
+	if err != nil {
+		return nil, err
+	}
+	t.running.Go(func() { _ = d.Run(ctx) })
+	t.running.Go(func() { _ = w.Run(ctx) })
+	if t.client, err = agent.New(nc[2], agent.Config{}); err != nil {
+		return nil, err
+	}
+	if t.facts, err = jetstream.New(nc[3]); err != nil {
+		return nil, err
+	}
+	return t, t.registered(ctx)
+}
+
+// verdict counts results as JOURNAL has them, one subject for each call.
+func (t *toolwire) verdict(ctx context.Context, calls int) (lost, duplicates int, err error) {
+	n := jet.Names{}
+	s, err := t.facts.Stream(ctx, n.JournalStream())
+	if err != nil {
+		return 0, 0, err
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(n.Under("result")))
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, count := range info.State.Subjects {
+		duplicates += int(count) - 1 //nolint:gosec // a handful
+	}
+	return calls - len(info.State.Subjects), duplicates, nil
+}
+
+// registered waits until the dispatcher knows the tool.
+func (t *toolwire) registered(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		tool, err := t.client.Tool(ctx, benchTool)
+		if err == nil && tool.Info.Workers > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the tool is not registered: %w", errors.Join(err, ctx.Err()))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// call starts one call in a goroutine of its own; done runs once when its result is there. A call
+// that fails is never done, so that it counts as lost.
+func (t *toolwire) call(ctx context.Context, i int, done func()) error {
+	t.calls.Go(func() {
+		p, err := t.client.Submit(ctx, agent.Turn{
+			Session: benchSession, ID: events.TurnID(strconv.Itoa(i)), ReplyID: "r1",
+			Calls:       []events.Call{{ID: "c1", Name: benchTool, Input: t.payload}},
+			TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		})
+		if err != nil {
+			return
+		}
+		results, err := p.Await(ctx)
+		if err == nil && results[0].Reason == events.ReasonOK {
+			done()
+		}
+	})
+	return nil
+}
+
+func (t *toolwire) stop() {
+	t.ctx()
+	t.running.Wait()
+	t.calls.Wait()
+	if t.client != nil {
+		t.client.Close()
+	}
+	for _, nc := range t.conns {
+		nc.Close()
+	}
+}
