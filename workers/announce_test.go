@@ -88,6 +88,7 @@ func TestAnnounces(t *testing.T) {
 		if err := w.end(); err != nil {
 			b.Error(err)
 		}
+		time.Sleep(time.Second)
 		last := hear()
 		if len(last) != 2 || !last[0].ann.Gone || !last[1].ann.Gone {
 			b.Errorf("at the end: got %+v, want 2 that say gone", last)

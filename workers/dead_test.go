@@ -92,6 +92,22 @@ func TestBodyOfTheWorkIsGone(t *testing.T) {
 	})
 }
 
+// A dead letter's result cannot be stored yet, and its worker dies: the work is still there.
+func TestDeadLetterIsSettledBeforeItIsGone(t *testing.T) {
+	bubble(t, func(b *bench) {
+		b.journalLimit(1)
+		var runs atomic.Int32
+		first := b.start(workers.Config{}, counted("charge", &runs, nil, nil))
+		b.dispatch("charge", "c1", func(o *jet.Out, _ *events.ToolWork) { o.Event.Data = []byte("{") })
+		time.Sleep(time.Minute)
+		first.kill()
+		b.journalLimit(-1)
+		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
+		b.want(b.result("c1", time.Minute), events.ReasonDeadLetter)
+		b.idle()
+	})
+}
+
 // The dead letter cannot be copied: the work stays until it can.
 func TestDeadLetterIsCopiedBeforeItIsSettled(t *testing.T) {
 	bubble(t, func(b *bench) {

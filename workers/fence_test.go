@@ -179,6 +179,39 @@ func TestSettlementIsFinished(t *testing.T) {
 	}
 }
 
+// A call is delivered again, and somebody has won its start to settle it: even a call that may
+// run again does not.
+func TestSettlementIsFinishedOnRedelivery(t *testing.T) {
+	for name, o := range map[string]*toolkit.Options{"fenced": nil, "open": {ReadOnly: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(b *bench) {
+				b.dispatch("x", "c1", nil)
+				b.giveBackOnce()
+				b.startOf("c1", "a dispatcher", events.ReasonCancelled)
+				var runs atomic.Int32
+				b.start(workers.Config{}, counted("x", &runs, o, nil))
+				b.want(b.result("c1", time.Minute), events.ReasonCancelled)
+				if runs.Load() != 0 {
+					b.Errorf("%d runs, want none", runs.Load())
+				}
+				b.idle()
+			})
+		})
+	}
+}
+
+// giveBackOnce takes one delivery of the pool and gives it back.
+func (b *bench) giveBackOnce() {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	if err := b.bus.Pull(ctx, jet.PullConfig{Stream: b.bus.WorkStream(), Consumer: "pool", Slots: 1}, func(d *jet.Delivery) {
+		_ = d.Nak(0)
+		cancel()
+	}); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // Another worker's start of a call without a fence does not stop this one.
 func TestOpenCallGoesOnBesideAnotherStart(t *testing.T) {
 	bubble(t, func(b *bench) {
@@ -264,13 +297,7 @@ func TestRedeliveredAfterItsResult(t *testing.T) {
 			bubble(t, func(b *bench) {
 				var runs atomic.Int32
 				b.dispatch("x", "c1", nil)
-				ctx, cancel := context.WithCancel(b.Context())
-				if err := b.bus.Pull(ctx, jet.PullConfig{Stream: b.bus.WorkStream(), Consumer: "pool", Slots: 1}, func(d *jet.Delivery) {
-					_ = d.Nak(0)
-					cancel()
-				}); err != nil {
-					b.Fatal(err)
-				}
+				b.giveBackOnce()
 				b.resultOf("c1", events.ReasonOK)
 				b.start(workers.Config{}, counted("x", &runs, o, nil))
 				time.Sleep(5 * time.Second)

@@ -102,31 +102,59 @@ func TestStopCancelsTheRun_T57_T64_T65(t *testing.T) {
 	}
 }
 
-// A journal at its limit delays the result; the lease goes on, and nothing is lost.
-func TestResultWaitsForAFullJournal(t *testing.T) {
-	bubble(t, func(b *bench) {
-		b.startOf("other", "x", "") // one message in the journal
-		limit := func(n int64) {
-			b.Helper()
-			for _, c := range b.bus.Streams(jet.Config{NoHistory: true}) {
-				if c.Name != b.bus.JournalStream() {
-					continue
-				}
-				c.MaxMsgs = n
-				if _, err := b.bus.JetStream().UpdateStream(b.Context(), c); err != nil {
-					b.Fatal(err)
-				}
-			}
+// journalLimit makes the journal full, or (-1) no longer so.
+func (b *bench) journalLimit(n int64) {
+	b.Helper()
+	if n > 0 {
+		b.startOf("other", "x", "") // one message at least
+	}
+	for _, c := range b.bus.Streams(jet.Config{NoHistory: true}) {
+		if c.Name != b.bus.JournalStream() {
+			continue
 		}
-		limit(1)
+		c.MaxMsgs = n
+		if _, err := b.bus.JetStream().UpdateStream(b.Context(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A journal at its limit delays start and result; the lease goes on, and nothing is lost.
+func TestFullJournalDelaysTheCall(t *testing.T) {
+	for name, o := range map[string]*toolkit.Options{"fenced": nil, "open": {ReadOnly: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(b *bench) {
+				b.journalLimit(1)
+				var runs atomic.Int32
+				w := b.start(workers.Config{}, counted("x", &runs, o, nil))
+				b.dispatch("x", "c1", nil)
+				time.Sleep(5 * time.Minute)
+				b.journalLimit(-1)
+				b.want(b.result("c1", 10*time.Second), events.ReasonOK)
+				if runs.Load() != 1 || w.Stats().Redelivered != 0 {
+					b.Errorf("%d runs, %d redeliveries, want 1 and 0", runs.Load(), w.Stats().Redelivered)
+				}
+				b.idle()
+			})
+		})
+	}
+}
+
+// A worker dies while its result cannot be stored: the work is still there for another.
+func TestResultBeforeAck(t *testing.T) {
+	bubble(t, func(b *bench) {
+		b.journalLimit(1)
 		var runs atomic.Int32
-		w := b.start(workers.Config{}, counted("read", &runs, &toolkit.Options{ReadOnly: true}, nil))
+		read := counted("read", &runs, &toolkit.Options{ReadOnly: true}, nil)
+		first := b.start(workers.Config{}, read)
 		b.dispatch("read", "c1", nil)
 		time.Sleep(time.Minute)
-		limit(-1)
-		b.want(b.result("c1", 10*time.Second), events.ReasonOK)
-		if runs.Load() != 1 || w.Stats().Redelivered != 0 {
-			b.Errorf("%d runs, %d redeliveries, want 1 and 0", runs.Load(), w.Stats().Redelivered)
+		first.kill()
+		b.journalLimit(-1)
+		b.start(workers.Config{}, read)
+		b.want(b.result("c1", time.Minute), events.ReasonOK)
+		if runs.Load() != 2 {
+			b.Errorf("%d runs, want 2", runs.Load())
 		}
 		b.idle()
 	})

@@ -26,6 +26,13 @@ var errStopping = errors.New("workers: stopping")
 func (w *Worker) fence(ctx context.Context, c *call, want events.Reason) (move, events.Reason, error) {
 	w.at("before start", c.key)
 	err := w.storeStart(ctx, c, want)
+	for errors.Is(err, jet.ErrFull) { // not given back: that would count as a delivery
+		w.note(c).Warn().Err(err).Msg("start not stored yet")
+		if !w.pause(ctx, time.Second) {
+			return 0, "", errStopping
+		}
+		err = w.storeStart(ctx, c, want)
+	}
 	w.at("after start", c.key)
 	switch {
 	case err == nil && want == "":
