@@ -33,7 +33,7 @@ func TestFirstSince(t *testing.T) {
 	t.Parallel()
 	t0 := time.Unix(1_700_000_000, 0)
 	for seed := range uint64(5_000) {
-		r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a test repeats itself by its seed
+		r := rand.New(rand.NewPCG(seed, 7))
 		first := uint64(r.IntN(5) + 1)
 		last := first + uint64(r.IntN(60))
 		at := make(map[uint64]time.Time)

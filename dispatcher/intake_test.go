@@ -309,6 +309,7 @@ func TestKilledBetweenAnyTwoPublishes(t *testing.T) {
 }
 
 func killAt(t *testing.T, n int) string {
+	t.Helper()
 	w := newWorld(t)
 	first := w.dispatcher()
 	x := w.worker([]toolkit.Definition{bookDef(), lookDef()})

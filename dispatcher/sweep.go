@@ -70,9 +70,9 @@ func (d *Dispatcher) expireWork(ctx context.Context, m *jet.Stored, now time.Tim
 			return nil // it may turn up
 		}
 		e.reason = events.ReasonDeadLetter
-		why := letter{what: "work", stream: d.bus.WorkStream(), why: "work cannot be read",
-			del: &jet.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: m.Seq}}
-		if err := d.bury(ctx, why); err != nil {
+		copied := &jet.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: m.Seq}
+		err := d.bury(ctx, letter{what: "work", stream: d.bus.WorkStream(), del: copied, why: "work cannot be read"})
+		if err != nil {
 			return err
 		}
 	case w.Deadline != nil && now.After(w.Deadline.Add(queueGrace)) && w.Deadline.Before(w.QueueUntil):
