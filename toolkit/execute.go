@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,8 +44,8 @@ func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 	if e.Checked == "" || e.Checked != t.hash {
 		run = t.validated(run)
 	}
-	for i := len(e.Middleware) - 1; i >= 0; i-- {
-		run = e.Middleware[i](run)
+	for _, wrap := range slices.Backward(e.Middleware) {
+		run = wrap(run)
 	}
 	shared := &running{context: e.Context, emit: e.Emit, scratch: &sync.Map{}}
 	var (

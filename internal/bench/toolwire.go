@@ -76,7 +76,7 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 	}
 	t.running.Go(func() { _ = d.Run(ctx) })
 	t.running.Go(func() { _ = w.Run(ctx) })
-	if t.client, err = agent.New(nc[2], agent.Config{}); err != nil {
+	if t.client, err = agent.New(nc[2], agent.Config{}); err != nil { //nolint:contextcheck // a client lives until Close
 		return nil, err
 	}
 	if t.facts, err = jetstream.New(nc[3]); err != nil {
@@ -97,7 +97,7 @@ func (t *toolwire) verdict(ctx context.Context, calls int) (lost, duplicates int
 		return 0, 0, err
 	}
 	for _, count := range info.State.Subjects {
-		duplicates += int(count) - 1 //nolint:gosec // a handful
+		duplicates += int(count) - 1
 	}
 	return calls - len(info.State.Subjects), duplicates, nil
 }
