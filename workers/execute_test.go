@@ -19,7 +19,7 @@ import (
 )
 
 func TestWorkBecomesResult(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var got toolkit.Call
 		tool, err := toolkit.Raw(toolkit.Definition{Name: "echo", Description: "echoes", InputSchema: json.RawMessage(`{"type":"object"}`), ReadOnly: true},
 			func(ctx context.Context, in json.RawMessage) (toolkit.Result, error) {
@@ -62,7 +62,7 @@ func TestWorkBecomesResult(t *testing.T) {
 
 // A fast call without a fence costs one store and one acknowledgement: no start, no reads.
 func TestFastPathStoresOnce(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var runs, others atomic.Int32
 		for _, subject := range []string{"$JS.API.STREAM.MSG.GET.>", "toolwire.start.>"} {
 			if _, err := b.bus.Conn().Subscribe(subject, func(*nats.Msg) { others.Add(1) }); err != nil {
@@ -82,7 +82,7 @@ func TestFastPathStoresOnce(t *testing.T) {
 }
 
 func TestFencedCallStoresItsStart(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var runs atomic.Int32
 		w := b.start(workers.Config{}, counted("charge", &runs, nil, nil))
 		b.dispatch("charge", "c1", nil)
@@ -96,7 +96,7 @@ func TestFencedCallStoresItsStart(t *testing.T) {
 
 // T11: attempts are made here, and the result says which one it was.
 func TestRetriesInPlace_T11(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("flaky", &runs, &toolkit.Options{ReadOnly: true, Attempts: 3}, func(context.Context) (string, error) {
 			if runs.Load() < 3 {
@@ -115,7 +115,7 @@ func TestRetriesInPlace_T11(t *testing.T) {
 
 // T2: a panic is the tool's failure, not the worker's; its text stays here.
 func TestPanic_T2(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("bad", &runs, nil, func(context.Context) (string, error) { panic("secret") }))
 		b.dispatch("bad", "c1", nil)
@@ -128,7 +128,7 @@ func TestPanic_T2(t *testing.T) {
 }
 
 func TestMiddlewareSurroundsTheTool(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var order []string
 		layer := func(name string) toolkit.Middleware {
 			return func(next toolkit.Handler) toolkit.Handler {
@@ -150,7 +150,7 @@ func TestMiddlewareSurroundsTheTool(t *testing.T) {
 
 // T14: progress is numbered, and belongs to its attempt.
 func TestProgress_T14(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		deltas := make(chan *nats.Msg, 8)
 		sub, err := b.bus.Conn().ChanSubscribe(b.bus.DeltasOfTurn(key("c1").Session, key("c1").Turn), deltas)
 		if err != nil {
@@ -183,7 +183,7 @@ func TestProgress_T14(t *testing.T) {
 }
 
 func TestLargeResultTravelsByReference(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		large := strings.Repeat("x", 1<<20)
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("big", &runs, nil, func(context.Context) (string, error) { return large, nil }))
@@ -196,7 +196,7 @@ func TestLargeResultTravelsByReference(t *testing.T) {
 }
 
 func TestLargeArgumentsAreFetched(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		tool := toolkit.MustDefine("len", "counts", func(_ context.Context, in struct {
 			S string `json:"s"`
 		},
@@ -229,7 +229,7 @@ func TestNotRun_T68(t *testing.T) {
 	} {
 		for _, tool := range []string{"fenced", "open", "elsewhere"} {
 			t.Run(name+" "+tool, func(t *testing.T) {
-				bubble(t, func(b *bench) {
+				bubble(t, func(t *testing.T, b *bench) {
 					var runs atomic.Int32
 					b.start(workers.Config{}, counted("fenced", &runs, nil, nil), counted("open", &runs, &toolkit.Options{ReadOnly: true}, nil))
 					b.dispatch(tool, "c1", func(_ *jet.Out, w *events.ToolWork) { c.change(w) })
@@ -249,7 +249,7 @@ func TestNotRun_T68(t *testing.T) {
 }
 
 func TestDeadlineOfTheAgentEndsTheRun(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("slow", &runs, nil, working(time.Hour)))
 		b.dispatch("slow", "c1", func(_ *jet.Out, w *events.ToolWork) {
@@ -266,7 +266,7 @@ func TestDeadlineOfTheAgentEndsTheRun(t *testing.T) {
 
 // The tool is not here: given back with a growing delay until a worker that has it comes.
 func TestToolNotHere(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var runs atomic.Int32
 		w := b.start(workers.Config{}, counted("other", &runs, nil, nil))
 		b.dispatch("charge", "c1", nil)
@@ -282,7 +282,7 @@ func TestToolNotHere(t *testing.T) {
 
 // Nobody ever has the tool: the call still ends, at its queue deadline.
 func TestToolNowhere(t *testing.T) {
-	bubble(t, func(b *bench) {
+	bubble(t, func(t *testing.T, b *bench) {
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("other", &runs, nil, nil))
 		b.dispatch("charge", "c1", nil)
@@ -296,7 +296,7 @@ func TestToolNowhere(t *testing.T) {
 func TestDeliveredTooOften_B5(t *testing.T) {
 	for name, o := range map[string]*toolkit.Options{"fenced": nil, "open": {ReadOnly: true}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(b *bench) {
+			bubble(t, func(t *testing.T, b *bench) {
 				ctx, cancel := context.WithCancel(t.Context())
 				b.dispatch("x", "c1", nil)
 				err := b.bus.Pull(ctx, jet.PullConfig{Stream: b.bus.WorkStream(), Consumer: "pool", Slots: 1}, func(d *jet.Delivery) {

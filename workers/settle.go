@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -198,12 +199,12 @@ func (w *Worker) settleDead(ctx context.Context, c *call) bool {
 }
 
 func (w *Worker) copyDead(ctx context.Context, d *jet.Delivery, why error) error {
-	h := nats.Header{}
+	h := nats.Header{events.HeaderDeadReason: {oneLine(why.Error())}, events.HeaderDeadSubject: {d.Subject}}
 	for k, v := range d.Header {
-		h[k] = v
+		if len(k) < 5 || !strings.EqualFold(k[:5], "Nats-") { // orders to the server are not repeated
+			h[k] = v
+		}
 	}
-	h.Set(events.HeaderDeadReason, why.Error())
-	h.Set(events.HeaderDeadSubject, d.Subject)
 	m := &nats.Msg{Subject: w.bus.Dead("work", d.Subject), Header: h, Data: d.Data}
 	ctx, cancel := context.WithTimeout(ctx, jet.Lease/2)
 	defer cancel()
@@ -212,6 +213,18 @@ func (w *Worker) copyDead(ctx context.Context, d *jet.Delivery, why error) error
 		return fmt.Errorf("dead letter: %w", err)
 	}
 	return nil
+}
+
+// oneLine makes s fit for a header.
+func oneLine(s string) string {
+	const most = 1024
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+	return s[:min(len(s), most)]
 }
 
 // note is the log with the fields of a call.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,9 +29,9 @@ type bench struct {
 }
 
 // bubble runs a test in virtual time.
-func bubble(t *testing.T, f func(b *bench)) {
+func bubble(t *testing.T, f func(t *testing.T, b *bench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(setup(t)) })
+	synctest.Test(t, func(t *testing.T) { f(t, setup(t)) })
 }
 
 func setup(tb testing.TB) *bench {
@@ -61,6 +60,11 @@ type program struct {
 
 func (b *bench) prepare(cfg workers.Config, tools ...*toolkit.Tool) *program {
 	b.tb.Helper()
+	return b.prepareOn(b.srv.Conn(), cfg, tools...)
+}
+
+func (b *bench) prepareOn(nc *nats.Conn, cfg workers.Config, tools ...*toolkit.Tool) *program {
+	b.tb.Helper()
 	kit := toolkit.New()
 	if err := kit.Add(tools...); err != nil {
 		b.tb.Fatal(err)
@@ -68,7 +72,6 @@ func (b *bench) prepare(cfg workers.Config, tools ...*toolkit.Tool) *program {
 	if cfg.Name == "" {
 		cfg.Name = "pool"
 	}
-	nc := b.srv.Conn()
 	w, err := workers.New(nc, kit, cfg)
 	if err != nil {
 		b.tb.Fatal(err)
@@ -102,12 +105,14 @@ func (p *program) end() error {
 // kill is the end of a process, as seen from the bus: nothing more comes from it.
 func (p *program) kill() { p.nc.Close() }
 
+// dead says that the process was killed: what it still does, it does no more.
+func (p *program) dead() bool { return p.nc.IsClosed() }
+
 // killAt makes the worker die when it comes to a point of any call.
 func (p *program) killAt(point string) {
 	p.SetStep(func(at string, _ events.CallKey) {
 		if at == point {
 			p.kill()
-			runtime.Goexit()
 		}
 	})
 }

@@ -1,0 +1,114 @@
+package workers_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/workers"
+)
+
+// What cannot be read is copied, then settled, then gone; and it says why.
+func TestDeadLetter(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*jet.Out, *events.ToolWork)
+		why    string
+	}{
+		"body is no JSON":            {func(o *jet.Out, _ *events.ToolWork) { o.Event.Data = []byte("{") }, ""},
+		"unknown version":            {func(o *jet.Out, _ *events.ToolWork) { o.Event.Type = "io.toolwire.v2.ToolWork" }, "v2"},
+		"another type":               {func(o *jet.Out, _ *events.ToolWork) { o.Event.Type = events.TypeToolCalls }, "ToolCalls"},
+		"attributes of another call": {func(o *jet.Out, _ *events.ToolWork) { o.Event.Call = "c2" }, "contradict"},
+		"another session":            {func(o *jet.Out, _ *events.ToolWork) { o.Event.Session = "theirs" }, "contradict"},
+		"body of another call":       {func(_ *jet.Out, w *events.ToolWork) { w.Call.ID = "c2" }, "subject"},
+		"body of another tool":       {func(_ *jet.Out, w *events.ToolWork) { w.Call.Name = "other" }, "subject"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, b *bench) {
+				var runs atomic.Int32
+				w := b.start(workers.Config{}, counted("charge", &runs, nil, nil))
+				b.dispatch("charge", "c1", func(o *jet.Out, w *events.ToolWork) {
+					o.Header = nats.Header{"Nats-Expected-Stream": {b.bus.WorkStream()}}
+					c.change(o, w)
+				})
+				r := b.result("c1", time.Second)
+				b.want(r, events.ReasonDeadLetter)
+				subject := b.bus.Work("pool", "charge", key("c1"))
+				s, err := b.bus.Fact(t.Context(), b.bus.Dead("work", subject))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Header.Get(events.HeaderDeadSubject) != subject || !strings.Contains(s.Header.Get(events.HeaderDeadReason), c.why) ||
+					s.Header.Get(events.HeaderDeadReason) == "" {
+					t.Errorf("headers: got %v", s.Header)
+				}
+				if got := s.Header.Get(nats.MsgIdHdr); got != b.bus.WorkStream()+"-1" {
+					t.Errorf("message id: got %q", got)
+				}
+				if start, _ := b.startStored("c1"); start.Settle != events.ReasonDeadLetter {
+					t.Errorf("start: got %+v", start)
+				}
+				if runs.Load() != 0 || w.Stats().Dead != 1 {
+					t.Errorf("%d runs, %d dead letters", runs.Load(), w.Stats().Dead)
+				}
+				b.idle()
+			})
+		})
+	}
+}
+
+// A subject that names no call has nobody to hear of it: the copy is all.
+func TestDeadLetterWithoutACall(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		var runs atomic.Int32
+		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
+		if _, err := b.bus.JetStream().Publish(t.Context(), "toolwire.work.pool.charge.s", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if _, err := b.bus.Fact(t.Context(), "toolwire.dead.work.work.pool.charge.s"); err != nil {
+			t.Error(err)
+		}
+		b.idle()
+	})
+}
+
+// The body of the work has gone: looked for a few times, then a dead letter.
+func TestBodyOfTheWorkIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		var runs atomic.Int32
+		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
+		b.dispatch("charge", "c1", func(o *jet.Out, _ *events.ToolWork) {
+			o.Event.DataRef = "toolwire-body:gone?chunks=1&size=1&sha256=" + strings.Repeat("0", 64)
+			o.Event.Data = []byte{}
+		})
+		b.want(b.result("c1", time.Minute), events.ReasonDeadLetter)
+		b.idle()
+	})
+}
+
+// The dead letter cannot be copied: the work stays until it can.
+func TestDeadLetterIsCopiedBeforeItIsSettled(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		if err := b.bus.JetStream().DeleteStream(t.Context(), b.bus.DeadStream()); err != nil {
+			t.Fatal(err)
+		}
+		var runs atomic.Int32
+		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
+		b.dispatch("charge", "c1", func(o *jet.Out, _ *events.ToolWork) { o.Event.Data = []byte("{") })
+		time.Sleep(20 * time.Second)
+		if _, err := b.bus.Fact(t.Context(), b.bus.Result(key("c1"))); !errors.Is(err, jet.ErrNone) {
+			t.Errorf("result before the copy: %v", err)
+		}
+		if err := jet.Ensure(t.Context(), b.bus.JetStream(), b.bus.Names, jet.Config{NoHistory: true}); err != nil {
+			t.Fatal(err)
+		}
+		b.want(b.result("c1", time.Minute), events.ReasonDeadLetter)
+		b.idle()
+	})
+}
