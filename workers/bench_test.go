@@ -2,7 +2,7 @@ package workers_test
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -21,6 +21,7 @@ func BenchmarkWorker(b *testing.B) {
 }
 
 func benchmarkWorker(b *testing.B, o *toolkit.Options) {
+	b.Helper()
 	env := setup(b)
 	tool := toolkit.MustDefine("noop", "does nothing", func(context.Context, none) (string, error) { return "done", nil }, o)
 	hash := tool.Definition().Hash()
@@ -35,7 +36,7 @@ func benchmarkWorker(b *testing.B, o *toolkit.Options) {
 		out = out[:0]
 	}
 	for ; dispatched < b.N; dispatched++ {
-		k := events.CallKey{Session: "s", Turn: "t", Call: events.CallID(fmt.Sprint(dispatched))}
+		k := events.CallKey{Session: "s", Turn: "t", Call: events.CallID(strconv.Itoa(dispatched))}
 		e, err := events.New(events.Attributes{
 			ID: "work/" + k.String(), Source: "/d", Type: events.TypeToolWork, Session: k.Session, Turn: k.Turn, Call: k.Call, Tool: "noop",
 		}, events.ToolWork{Call: events.Call{ID: k.Call, Name: "noop", Input: []byte(`{}`)}, Agent: "local", Definition: hash})

@@ -44,7 +44,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		w := b.start(workers.Config{},
 			counted("quick", &runs, nil, nil), counted("slow", &runs, nil, working(2*time.Second)))
@@ -53,7 +53,7 @@ func TestFigures(t *testing.T) {
 		b.dispatch("slow", "c3", nil)
 		time.Sleep(time.Second)
 		if n := w.Stats().InFlight; n != 1 {
-			t.Errorf("in flight: got %d, want 1", n)
+			b.Errorf("in flight: got %d, want 1", n)
 		}
 		time.Sleep(5 * time.Second)
 		want := workers.Stats{Settled: map[events.ToolName]map[events.Reason]uint64{
@@ -61,15 +61,15 @@ func TestFigures(t *testing.T) {
 			"slow":  {events.ReasonOK: 1},
 		}}
 		if diff := cmp.Diff(want, w.Stats()); diff != "" {
-			t.Errorf("stats (-want +got):\n%s", diff)
+			b.Errorf("stats (-want +got):\n%s", diff)
 		}
 		r := prometheus.NewPedanticRegistry()
 		if err := r.Register(w.Collector()); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		families, err := r.Gather()
 		if err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		sum := 0.0
 		for _, f := range families {
@@ -83,7 +83,7 @@ func TestFigures(t *testing.T) {
 			}
 		}
 		if sum != 23 { // three calls, and two seconds of running
-			t.Errorf("calls + 10 × seconds: got %v, want 23", sum)
+			b.Errorf("calls + 10 × seconds: got %v, want 23", sum)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestDeadLetter(t *testing.T) {
 		"body of another tool":       {func(_ *jet.Out, w *events.ToolWork) { w.Call.Name = "other" }, "subject"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) {
+			bubble(t, func(b *bench) {
 				var runs atomic.Int32
 				w := b.start(workers.Config{}, counted("charge", &runs, nil, nil))
 				b.dispatch("charge", "c1", func(o *jet.Out, w *events.ToolWork) {
@@ -39,22 +39,22 @@ func TestDeadLetter(t *testing.T) {
 				r := b.result("c1", time.Second)
 				b.want(r, events.ReasonDeadLetter)
 				subject := b.bus.Work("pool", "charge", key("c1"))
-				s, err := b.bus.Fact(t.Context(), b.bus.Dead("work", subject))
+				s, err := b.bus.Fact(b.Context(), b.bus.Dead("work", subject))
 				if err != nil {
-					t.Fatal(err)
+					b.Fatal(err)
 				}
 				if s.Header.Get(events.HeaderDeadSubject) != subject || !strings.Contains(s.Header.Get(events.HeaderDeadReason), c.why) ||
 					s.Header.Get(events.HeaderDeadReason) == "" {
-					t.Errorf("headers: got %v", s.Header)
+					b.Errorf("headers: got %v", s.Header)
 				}
 				if got := s.Header.Get(nats.MsgIdHdr); got != b.bus.WorkStream()+"-1" {
-					t.Errorf("message id: got %q", got)
+					b.Errorf("message id: got %q", got)
 				}
 				if start, _ := b.startStored("c1"); start.Settle != events.ReasonDeadLetter {
-					t.Errorf("start: got %+v", start)
+					b.Errorf("start: got %+v", start)
 				}
 				if runs.Load() != 0 || w.Stats().Dead != 1 {
-					t.Errorf("%d runs, %d dead letters", runs.Load(), w.Stats().Dead)
+					b.Errorf("%d runs, %d dead letters", runs.Load(), w.Stats().Dead)
 				}
 				b.idle()
 			})
@@ -64,15 +64,15 @@ func TestDeadLetter(t *testing.T) {
 
 // A subject that names no call has nobody to hear of it: the copy is all.
 func TestDeadLetterWithoutACall(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
-		if _, err := b.bus.JetStream().Publish(t.Context(), "toolwire.work.pool.charge.s", []byte("x")); err != nil {
-			t.Fatal(err)
+		if _, err := b.bus.JetStream().Publish(b.Context(), "toolwire.work.pool.charge.s", []byte("x")); err != nil {
+			b.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if _, err := b.bus.Fact(t.Context(), "toolwire.dead.work.work.pool.charge.s"); err != nil {
-			t.Error(err)
+		if _, err := b.bus.Fact(b.Context(), "toolwire.dead.work.work.pool.charge.s"); err != nil {
+			b.Error(err)
 		}
 		b.idle()
 	})
@@ -80,7 +80,7 @@ func TestDeadLetterWithoutACall(t *testing.T) {
 
 // The body of the work has gone: looked for a few times, then a dead letter.
 func TestBodyOfTheWorkIsGone(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
 		b.dispatch("charge", "c1", func(o *jet.Out, _ *events.ToolWork) {
@@ -94,19 +94,19 @@ func TestBodyOfTheWorkIsGone(t *testing.T) {
 
 // The dead letter cannot be copied: the work stays until it can.
 func TestDeadLetterIsCopiedBeforeItIsSettled(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
-		if err := b.bus.JetStream().DeleteStream(t.Context(), b.bus.DeadStream()); err != nil {
-			t.Fatal(err)
+	bubble(t, func(b *bench) {
+		if err := b.bus.JetStream().DeleteStream(b.Context(), b.bus.DeadStream()); err != nil {
+			b.Fatal(err)
 		}
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
 		b.dispatch("charge", "c1", func(o *jet.Out, _ *events.ToolWork) { o.Event.Data = []byte("{") })
 		time.Sleep(20 * time.Second)
-		if _, err := b.bus.Fact(t.Context(), b.bus.Result(key("c1"))); !errors.Is(err, jet.ErrNone) {
-			t.Errorf("result before the copy: %v", err)
+		if _, err := b.bus.Fact(b.Context(), b.bus.Result(key("c1"))); !errors.Is(err, jet.ErrNone) {
+			b.Errorf("result before the copy: %v", err)
 		}
-		if err := jet.Ensure(t.Context(), b.bus.JetStream(), b.bus.Names, jet.Config{NoHistory: true}); err != nil {
-			t.Fatal(err)
+		if err := jet.Ensure(b.Context(), b.bus.JetStream(), b.bus.Names, jet.Config{NoHistory: true}); err != nil {
+			b.Fatal(err)
 		}
 		b.want(b.result("c1", time.Minute), events.ReasonDeadLetter)
 		b.idle()

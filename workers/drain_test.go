@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 // Drain: what ends in time is settled as ever; after that a call with side effects is interrupted,
 // and any other runs on another worker.
 func TestDrain(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs, reads atomic.Int32
 		tools := []*toolkit.Tool{
 			counted("short", &runs, nil, working(5*time.Second)),
@@ -39,7 +40,7 @@ func TestDrain(t *testing.T) {
 		first.stop()
 		time.Sleep(time.Second)
 		if err := first.Ready(); !errors.Is(err, workers.ErrNotReady) {
-			t.Errorf("ready while draining: %v", err)
+			b.Errorf("ready while draining: %v", err)
 		}
 		b.start(workers.Config{}, tools...)
 		b.dispatch("short", "later", nil)
@@ -48,16 +49,16 @@ func TestDrain(t *testing.T) {
 		s := b.stored("charge", 20*time.Second)
 		b.want(s.result, events.ReasonShutdown)
 		if s.result.Meta.StartedAt == nil {
-			t.Error("it ran, and the result does not say so")
+			b.Error("it ran, and the result does not say so")
 		}
 		<-first.done
 		if first.err != nil {
-			t.Errorf("run: got %v", first.err)
+			b.Errorf("run: got %v", first.err)
 		}
 		r := b.result("read", time.Second)
 		b.want(r, events.ReasonOK)
 		if r.Text() != "read by another" || runs.Load() != 3 || reads.Load() != 2 {
-			t.Errorf("read: %q; %d runs and %d reads, want 3 and 2", r.Text(), runs.Load(), reads.Load())
+			b.Errorf("read: %q; %d runs and %d reads, want 3 and 2", r.Text(), runs.Load(), reads.Load())
 		}
 		b.idle()
 	})
@@ -65,14 +66,14 @@ func TestDrain(t *testing.T) {
 
 // A negative drain waits for nothing.
 func TestDrainAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		w := b.start(workers.Config{Drain: -1}, counted("charge", &runs, nil, working(time.Hour)))
 		b.dispatch("charge", "c1", nil)
 		time.Sleep(time.Second)
 		began := time.Now()
 		if err := w.end(); err != nil || time.Since(began) > time.Second {
-			t.Errorf("ended after %s with %v", time.Since(began), err)
+			b.Errorf("ended after %s with %v", time.Since(began), err)
 		}
 		b.want(b.result("c1", 0), events.ReasonShutdown)
 	})
@@ -80,7 +81,7 @@ func TestDrainAtOnce(t *testing.T) {
 
 // Run ends although a tool never does, and although no result can be stored.
 func TestDrainEnds(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		let := make(chan struct{})
 		defer close(let)
 		var runs atomic.Int32
@@ -90,51 +91,51 @@ func TestDrainEnds(t *testing.T) {
 		}))
 		b.dispatch("stuck", "c1", nil)
 		time.Sleep(time.Second)
-		if err := b.bus.JetStream().DeleteStream(t.Context(), b.bus.JournalStream()); err != nil {
-			t.Fatal(err)
+		if err := b.bus.JetStream().DeleteStream(b.Context(), b.bus.JournalStream()); err != nil {
+			b.Fatal(err)
 		}
 		began := time.Now()
 		err := w.end()
 		if took := time.Since(began); err != nil || took > time.Minute {
-			t.Errorf("ended after %s with %v", took, err)
+			b.Errorf("ended after %s with %v", took, err)
 		}
 	})
 }
 
 func TestConnectionClosedUnderIt(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		w := b.start(workers.Config{}, counted("x", &runs, nil, nil))
 		time.Sleep(time.Second)
 		w.kill()
 		<-w.done
 		if !errors.Is(w.err, workers.ErrClosed) {
-			t.Errorf("run: got %v, want ErrClosed", w.err)
+			b.Errorf("run: got %v, want ErrClosed", w.err)
 		}
 	})
 }
 
 func TestRunsOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		w := b.start(workers.Config{}, counted("x", &runs, nil, nil))
 		if err := w.end(); err != nil {
-			t.Error(err)
+			b.Error(err)
 		}
-		if err := w.Run(t.Context()); !errors.Is(err, workers.ErrRan) {
-			t.Errorf("second run: got %v, want ErrRan", err)
+		if err := w.Run(b.Context()); !errors.Is(err, workers.ErrRan) {
+			b.Errorf("second run: got %v, want ErrRan", err)
 		}
 	})
 }
 
 func TestCancelledBeforeItRuns(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		w := b.prepare(workers.Config{}, counted("x", &runs, nil, nil))
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(b.Context())
 		cancel()
 		if err := w.Run(ctx); err != nil {
-			t.Errorf("run: got %v", err)
+			b.Errorf("run: got %v", err)
 		}
 	})
 }
@@ -143,19 +144,19 @@ func TestCancelledBeforeItRuns(t *testing.T) {
 // call with side effects ran twice.
 func TestWorkersComeAndGo(t *testing.T) {
 	for seed := range uint64(6) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) { comeAndGo(t, b, rand.New(rand.NewPCG(seed, 1))) })
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			bubble(t, func(b *bench) { comeAndGo(b, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
 }
 
-func comeAndGo(t *testing.T, b *bench, rnd *rand.Rand) {
+func comeAndGo(b *bench, rnd *rand.Rand) {
 	const calls = 60
 	var runs [calls]atomic.Int32
 	results := make(chan *nats.Msg, 4*calls)
 	sub, err := b.bus.Conn().ChanSubscribe(b.bus.LiveResults(key("").Session), results)
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	spawn := func() *program {
@@ -179,7 +180,7 @@ func comeAndGo(t *testing.T, b *bench, rnd *rand.Rand) {
 	}
 	fleet := []*program{spawn(), spawn()}
 	for i := range calls {
-		b.dispatch([]string{"charge", "read"}[i%2], fmt.Sprint(i), nil)
+		b.dispatch([]string{"charge", "read"}[i%2], strconv.Itoa(i), nil)
 	}
 	for range 8 {
 		time.Sleep(time.Duration(rnd.IntN(3000)) * time.Millisecond)
@@ -192,20 +193,20 @@ func comeAndGo(t *testing.T, b *bench, rnd *rand.Rand) {
 		fleet[i] = spawn()
 	}
 	for i := range calls {
-		r := b.result(fmt.Sprint(i), 5*time.Minute)
+		r := b.result(strconv.Itoa(i), 5*time.Minute)
 		n := runs[i].Load()
 		switch {
 		case i%2 == 1:
 			b.want(r, events.ReasonOK)
 		case n > 1:
-			t.Errorf("call %d with side effects ran %d times", i, n)
+			b.Errorf("call %d with side effects ran %d times", i, n)
 		case r.Reason != events.ReasonOK && r.Reason != events.ReasonShutdown && r.Reason != events.ReasonOutcomeUnknown:
-			t.Errorf("call %d: got %s", i, r.Reason)
+			b.Errorf("call %d: got %s", i, r.Reason)
 		}
 	}
 	time.Sleep(time.Minute)
 	if len(results) != calls {
-		t.Errorf("%d results were stored, want %d", len(results), calls)
+		b.Errorf("%d results were stored, want %d", len(results), calls)
 	}
 	b.idle()
 }

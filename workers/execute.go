@@ -34,9 +34,7 @@ func (w *Worker) handle(work, last context.Context, d *jet.Delivery) {
 		_ = d.InProgress()
 		return
 	}
-	w.stats.flight.Add(1)
 	defer w.linger(c)
-	defer w.stats.flight.Add(-1)
 	defer w.calls.leave(c)
 	l := keep(func() { w.renew(last, c) })
 	defer l.end()
@@ -73,7 +71,7 @@ func (w *Worker) process(ctx, last context.Context, c *call, d *jet.Delivery) {
 	case m == moveAck:
 		w.finish(c, true, nil)
 	case m == moveWait:
-		w.nak(c, 2*time.Second+rand.N(3*time.Second))
+		w.nak(c, 2*time.Second+rand.N(3*time.Second)) //nolint:gosec // spreads questions, guards nothing
 	case m == moveSettle:
 		w.settle(last, c, verdict(c, reason))
 	case t == nil: // may run, but not here
@@ -227,8 +225,7 @@ func (w *Worker) emit(c *call, d events.ToolResultDelta) {
 
 // failed logs what the wire does not tell.
 func (w *Worker) failed(c *call, attempt int, err error) {
-	var p *toolkit.PanicError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*toolkit.PanicError](err); ok {
 		w.note(c).Error().Int("attempt", attempt).Interface("panic", p.Value).Bytes("stack", p.Stack).Msg("tool panicked")
 		return
 	}

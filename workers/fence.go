@@ -63,8 +63,7 @@ func decide(f facts) (move, events.Reason) {
 // decideOpen decides about a call that may run as often as need be, and that some worker has
 // started. Since it has started, nobody says that it waited too long.
 func decideOpen(f facts) (move, events.Reason) {
-	switch f.want {
-	case "", events.ReasonQueueExpired:
+	if f.want == "" || f.want == events.ReasonQueueExpired {
 		return moveRun, ""
 	}
 	return moveSettle, f.want

@@ -34,7 +34,7 @@ func TestWorkerKilledAtEveryStep_T61_T62_T69(t *testing.T) {
 	} {
 		for name, o := range map[string]*toolkit.Options{"fenced": {}, "open": {Idempotent: true}} {
 			t.Run(c.point+" "+name, func(t *testing.T) {
-				bubble(t, func(t *testing.T, b *bench) {
+				bubble(t, func(b *bench) {
 					var effects, seen atomic.Int32
 					var first *program
 					charge := counted("charge", &seen, o, func(context.Context) (string, error) {
@@ -62,7 +62,7 @@ func TestWorkerKilledAtEveryStep_T61_T62_T69(t *testing.T) {
 					b.want(r, want)
 					time.Sleep(time.Minute)
 					if effects.Load() != effect {
-						t.Errorf("%d side effects, want %d", effects.Load(), effect)
+						b.Errorf("%d side effects, want %d", effects.Load(), effect)
 					}
 					b.idle()
 				})
@@ -73,8 +73,8 @@ func TestWorkerKilledAtEveryStep_T61_T62_T69(t *testing.T) {
 
 // redeliver makes the server deliver again whatever it has delivered to a worker, as if the lease
 // had lapsed while the worker goes on.
-func (b *bench) redeliver(t *testing.T) (now func()) {
-	t.Helper()
+func (b *bench) redeliver() (now func()) {
+	b.Helper()
 	var mu sync.Mutex
 	var replies []string
 	if _, err := b.bus.Conn().Subscribe("_INBOX.>", func(m *nats.Msg) {
@@ -84,14 +84,14 @@ func (b *bench) redeliver(t *testing.T) (now func()) {
 			replies = append(replies, m.Reply)
 		}
 	}); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, r := range replies {
 			if err := b.bus.Conn().Publish(r, []byte("-NAK")); err != nil {
-				t.Error(err)
+				b.Error(err)
 			}
 		}
 		replies = nil
@@ -102,8 +102,8 @@ func (b *bench) redeliver(t *testing.T) (now func()) {
 func TestRedeliveredWhileRunning_T56_T60(t *testing.T) {
 	for name, n := range map[string]int{"to the same worker": 1, "to one of two": 2} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) {
-				again := b.redeliver(t)
+			bubble(t, func(b *bench) {
+				again := b.redeliver()
 				var runs atomic.Int32
 				for range n {
 					b.start(workers.Config{}, counted("charge", &runs, nil, working(20*time.Second)))
@@ -115,7 +115,7 @@ func TestRedeliveredWhileRunning_T56_T60(t *testing.T) {
 				}
 				b.want(b.result("c1", time.Minute), events.ReasonOK)
 				if runs.Load() != 1 {
-					t.Errorf("%d runs, want 1", runs.Load())
+					b.Errorf("%d runs, want 1", runs.Load())
 				}
 				time.Sleep(10 * time.Second)
 				b.idle()
@@ -126,8 +126,8 @@ func TestRedeliveredWhileRunning_T56_T60(t *testing.T) {
 
 // T-60: a call without a fence runs twice at once; one result counts, and the other run is stopped.
 func TestOpenCallRunningTwice_T60(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
-		again := b.redeliver(t)
+	bubble(t, func(b *bench) {
+		again := b.redeliver()
 		var runs atomic.Int32
 		var lost atomic.Int32
 		tool := counted("read", &runs, &toolkit.Options{ReadOnly: true}, func(ctx context.Context) (string, error) {
@@ -149,11 +149,11 @@ func TestOpenCallRunningTwice_T60(t *testing.T) {
 		again()
 		r := b.result("c1", time.Minute)
 		if r.Text() != "second" {
-			t.Errorf("result: got %q, want that of the second run", r.Text())
+			b.Errorf("result: got %q, want that of the second run", r.Text())
 		}
 		time.Sleep(10 * time.Second)
 		if runs.Load() != 2 || lost.Load() != 1 {
-			t.Errorf("%d runs, %d stopped because settled elsewhere, want 2 and 1", runs.Load(), lost.Load())
+			b.Errorf("%d runs, %d stopped because settled elsewhere, want 2 and 1", runs.Load(), lost.Load())
 		}
 		b.idle()
 	})
@@ -163,7 +163,7 @@ func TestOpenCallRunningTwice_T60(t *testing.T) {
 func TestSettlementIsFinished(t *testing.T) {
 	for name, o := range map[string]*toolkit.Options{"fenced": nil, "open, at its first renewal": {ReadOnly: true}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) {
+			bubble(t, func(b *bench) {
 				var runs atomic.Int32
 				b.start(workers.Config{}, counted("x", &runs, o, working(time.Hour)))
 				b.startOf("c1", "a dispatcher", events.ReasonDeniedByRule)
@@ -171,7 +171,7 @@ func TestSettlementIsFinished(t *testing.T) {
 				r := b.result("c1", 5*time.Second)
 				b.want(r, events.ReasonDeniedByRule)
 				if o == nil && runs.Load() != 0 {
-					t.Errorf("%d runs of a call that was denied", runs.Load())
+					b.Errorf("%d runs of a call that was denied", runs.Load())
 				}
 				b.idle()
 			})
@@ -181,7 +181,7 @@ func TestSettlementIsFinished(t *testing.T) {
 
 // Another worker's start of a call without a fence does not stop this one.
 func TestOpenCallGoesOnBesideAnotherStart(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("x", &runs, &toolkit.Options{ReadOnly: true}, working(8*time.Second)))
 		b.startOf("c1", "a lost worker", "")
@@ -192,30 +192,30 @@ func TestOpenCallGoesOnBesideAnotherStart(t *testing.T) {
 
 // T-61: the process of the start is asked; "running" means wait, and its result counts.
 func TestStartedElsewhere_T61(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
-		asked := 0
+	bubble(t, func(b *bench) {
+		var asked atomic.Int32
 		if _, err := b.bus.Conn().Subscribe(b.bus.Alive("other"), func(m *nats.Msg) {
 			var q events.AliveRequest
 			if err := json.Unmarshal(m.Data, &q); err != nil || q.Nonce != "theirs" || q.Call != "c1" || q.Turn != key("").Turn {
-				t.Errorf("question: got %s", m.Data)
+				b.Errorf("question: got %s", m.Data)
 			}
-			asked++
+			asked.Add(1)
 			_ = m.Respond([]byte(`{"running":true}`))
 		}); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
 		var runs atomic.Int32
 		b.start(workers.Config{}, counted("charge", &runs, nil, nil))
 		b.startOf("c1", "other", "")
 		b.dispatch("charge", "c1", nil)
 		time.Sleep(time.Minute)
-		if asked < 10 || asked > 30 {
-			t.Errorf("asked %d times in a minute", asked)
+		if asked.Load() < 10 || asked.Load() > 30 {
+			b.Errorf("asked %d times in a minute", asked.Load())
 		}
 		b.resultOf("c1", events.ReasonOK)
 		time.Sleep(10 * time.Second)
 		if r := b.result("c1", 0); r.Text() != "theirs" || runs.Load() != 0 {
-			t.Errorf("got %q, %d runs", r.Text(), runs.Load())
+			b.Errorf("got %q, %d runs", r.Text(), runs.Load())
 		}
 		b.idle()
 	})
@@ -225,13 +225,13 @@ func TestStartedElsewhere_T61(t *testing.T) {
 func TestStartedElsewhereAndLost_T61(t *testing.T) {
 	for name, finishes := range map[string]bool{"lost": false, "has just finished": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) {
-				asked := 0
+			bubble(t, func(b *bench) {
+				var asked atomic.Int32
 				if _, err := b.bus.Conn().Subscribe(b.bus.Alive("other"), func(m *nats.Msg) {
-					asked++
+					asked.Add(1)
 					_ = m.Respond([]byte(`{"running":false}`))
 				}); err != nil {
-					t.Fatal(err)
+					b.Fatal(err)
 				}
 				var runs atomic.Int32
 				b.start(workers.Config{}, counted("charge", &runs, nil, nil))
@@ -248,8 +248,8 @@ func TestStartedElsewhereAndLost_T61(t *testing.T) {
 					b.want(r, events.ReasonOutcomeUnknown)
 				}
 				time.Sleep(10 * time.Second)
-				if asked != 2 || runs.Load() != 0 {
-					t.Errorf("asked %d times, %d runs, want 2 and 0", asked, runs.Load())
+				if asked.Load() != 2 || runs.Load() != 0 {
+					b.Errorf("asked %d times, %d runs, want 2 and 0", asked.Load(), runs.Load())
 				}
 				b.idle()
 			})
@@ -261,21 +261,21 @@ func TestStartedElsewhereAndLost_T61(t *testing.T) {
 func TestRedeliveredAfterItsResult(t *testing.T) {
 	for name, o := range map[string]*toolkit.Options{"fenced": nil, "open": {ReadOnly: true}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *bench) {
+			bubble(t, func(b *bench) {
 				var runs atomic.Int32
 				b.dispatch("x", "c1", nil)
-				ctx, cancel := context.WithCancel(t.Context())
+				ctx, cancel := context.WithCancel(b.Context())
 				if err := b.bus.Pull(ctx, jet.PullConfig{Stream: b.bus.WorkStream(), Consumer: "pool", Slots: 1}, func(d *jet.Delivery) {
 					_ = d.Nak(0)
 					cancel()
 				}); err != nil {
-					t.Fatal(err)
+					b.Fatal(err)
 				}
 				b.resultOf("c1", events.ReasonOK)
 				b.start(workers.Config{}, counted("x", &runs, o, nil))
 				time.Sleep(5 * time.Second)
 				if runs.Load() != 0 {
-					t.Errorf("%d runs, want none", runs.Load())
+					b.Errorf("%d runs, want none", runs.Load())
 				}
 				b.idle()
 			})
@@ -284,7 +284,7 @@ func TestRedeliveredAfterItsResult(t *testing.T) {
 }
 
 func TestAliveAnswers(t *testing.T) {
-	bubble(t, func(t *testing.T, b *bench) {
+	bubble(t, func(b *bench) {
 		var runs atomic.Int32
 		w := b.start(workers.Config{}, counted("charge", &runs, nil, working(10*time.Second)))
 		b.dispatch("charge", "c1", nil)
@@ -294,25 +294,25 @@ func TestAliveAnswers(t *testing.T) {
 			k := key("c1")
 			q, err := json.Marshal(events.AliveRequest{Session: k.Session, Turn: k.Turn, Call: k.Call, Nonce: nonce})
 			if err != nil {
-				t.Fatal(err)
+				b.Fatal(err)
 			}
 			m, err := b.bus.Conn().Request(b.bus.Alive(w.Instance()), q, time.Second)
 			if err != nil {
-				t.Fatal(err)
+				b.Fatal(err)
 			}
 			var reply events.AliveReply
 			if err := json.Unmarshal(m.Data, &reply); err != nil {
-				t.Fatal(err)
+				b.Fatal(err)
 			}
 			return reply.Running
 		}
 		if !ask(start.Nonce) || ask("another") {
-			t.Error("the running call must be known by its nonce only")
+			b.Error("the running call must be known by its nonce only")
 		}
 		b.want(b.result("c1", time.Minute), events.ReasonOK)
 		time.Sleep(time.Second)
 		if ask(start.Nonce) {
-			t.Error("the call is settled, and the worker says it runs")
+			b.Error("the call is settled, and the worker says it runs")
 		}
 	})
 }

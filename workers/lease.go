@@ -79,7 +79,7 @@ func (w *Worker) renew(ctx context.Context, c *call) {
 // started. If somebody settles the call without running it, the tool is stopped. It reports
 // whether there is nothing more to tell.
 func (w *Worker) tell(ctx context.Context, c *call) bool {
-	_, err := w.storeStart(ctx, c, "")
+	err := w.storeStart(ctx, c, "")
 	if !errors.Is(err, jet.ErrExists) {
 		return err == nil
 	}

@@ -72,9 +72,9 @@ func (w *Worker) store(ctx context.Context, c *call, r events.ToolResult) error 
 
 // unfit says whether a result will never be stored as it is.
 func unfit(err error) bool {
-	var api *jetstream.APIError
+	api, refused := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, errNoJSON) || errors.Is(err, jet.ErrBody) || errors.Is(err, nats.ErrMaxPayload) ||
-		errors.As(err, &api) && api.ErrorCode == 10054 // larger than the stream takes
+		refused && api.ErrorCode == 10054 // larger than the stream takes
 }
 
 // replaced is the small result in place of one that cannot be stored.

@@ -25,7 +25,7 @@ var errStopping = errors.New("workers: stopping")
 // instead. ctx outlives the call's own: whether the start was won must be known.
 func (w *Worker) fence(ctx context.Context, c *call, want events.Reason) (move, events.Reason, error) {
 	w.at("before start", c.key)
-	_, err := w.storeStart(ctx, c, want)
+	err := w.storeStart(ctx, c, want)
 	w.at("after start", c.key)
 	switch {
 	case err == nil && want == "":
@@ -106,16 +106,17 @@ func (w *Worker) pause(ctx context.Context, d time.Duration) bool {
 
 // storeStart stores the start of a call: to run it, or to settle it so. It carries no message id:
 // an acknowledged duplicate would look like a win.
-func (w *Worker) storeStart(ctx context.Context, c *call, settle events.Reason) (uint64, error) {
+func (w *Worker) storeStart(ctx context.Context, c *call, settle events.Reason) error {
 	a := w.attributes(c)
 	a.ID, a.Type, a.Time = "start/"+c.key.String()+"/"+c.nonce, events.TypeToolResultStart, time.Now()
 	e, err := events.New(a, events.ToolResultStart{
 		CallID: c.key.Call, Instance: w.instance, Nonce: c.nonce, Settle: settle, Worker: w.cfg.Name, At: a.Time,
 	})
 	if err != nil {
-		return 0, fmt.Errorf("start %s: %w", c.key, err)
+		return fmt.Errorf("start %s: %w", c.key, err)
 	}
-	return w.bus.Store(ctx, jet.Out{Subject: w.bus.Start(c.key), Event: e})
+	_, err = w.bus.Store(ctx, jet.Out{Subject: w.bus.Start(c.key), Event: e})
+	return err
 }
 
 // readStart reads the stored start. One that cannot be read counts as that of a process that

@@ -22,7 +22,6 @@ func bucketBounds() [bucketCount]time.Duration {
 
 // stats are plain counters; Prometheus reads them when it asks, and costs a call nothing.
 type stats struct {
-	flight      atomic.Int64
 	leaked      atomic.Int64
 	redelivered atomic.Uint64
 	returned    atomic.Uint64
@@ -86,7 +85,7 @@ type Stats struct {
 func (w *Worker) Stats() Stats {
 	s := Stats{
 		Settled:  map[events.ToolName]map[events.Reason]uint64{},
-		InFlight: int(w.stats.flight.Load()), Leaked: int(w.stats.leaked.Load()),
+		InFlight: w.calls.len(), Leaked: int(w.stats.leaked.Load()),
 		Redelivered: w.stats.redelivered.Load(), Returned: w.stats.returned.Load(),
 		Unknown: w.stats.unknown.Load(), Dead: w.stats.dead.Load(),
 	}

@@ -23,29 +23,29 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is an installation without a dispatcher; the test does what one would.
 type bench struct {
-	tb  testing.TB
+	testing.TB
 	srv *natstest.Server
 	bus *jet.Bus
 }
 
 // bubble runs a test in virtual time.
-func bubble(t *testing.T, f func(t *testing.T, b *bench)) {
+func bubble(t *testing.T, f func(b *bench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, setup(t)) })
+	synctest.Test(t, func(t *testing.T) { f(setup(t)) })
 }
 
 func setup(tb testing.TB) *bench {
 	tb.Helper()
 	srv := natstest.Start(tb)
-	b := &bench{tb: tb, srv: srv, bus: srv.Bus()}
+	b := &bench{TB: tb, srv: srv, bus: srv.Bus()}
 	b.pool("pool", 0)
 	return b
 }
 
 func (b *bench) pool(name string, limit int) {
-	b.tb.Helper()
-	if err := jet.EnsurePool(b.tb.Context(), b.bus.JetStream(), b.bus.Names, name, limit); err != nil {
-		b.tb.Fatal(err)
+	b.Helper()
+	if err := jet.EnsurePool(b.Context(), b.bus.JetStream(), b.bus.Names, name, limit); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -59,39 +59,39 @@ type program struct {
 }
 
 func (b *bench) prepare(cfg workers.Config, tools ...*toolkit.Tool) *program {
-	b.tb.Helper()
+	b.Helper()
 	return b.prepareOn(b.srv.Conn(), cfg, tools...)
 }
 
 func (b *bench) prepareOn(nc *nats.Conn, cfg workers.Config, tools ...*toolkit.Tool) *program {
-	b.tb.Helper()
+	b.Helper()
 	kit := toolkit.New()
 	if err := kit.Add(tools...); err != nil {
-		b.tb.Fatal(err)
+		b.Fatal(err)
 	}
 	if cfg.Name == "" {
 		cfg.Name = "pool"
 	}
 	w, err := workers.New(nc, kit, cfg)
 	if err != nil {
-		b.tb.Fatal(err)
+		b.Fatal(err)
 	}
 	return &program{Worker: w, nc: nc, done: make(chan struct{})}
 }
 
 func (b *bench) run(p *program) *program {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(b.tb.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	p.stop = cancel
 	go func() {
 		defer close(p.done)
 		p.err = p.Run(ctx)
 	}()
-	b.tb.Cleanup(func() { p.end() })
+	b.Cleanup(func() { _ = p.end() }) // a killed worker ends with an error
 	return p
 }
 
 func (b *bench) start(cfg workers.Config, tools ...*toolkit.Tool) *program {
-	b.tb.Helper()
+	b.Helper()
 	return b.run(b.prepare(cfg, tools...))
 }
 
@@ -123,7 +123,7 @@ func key(call string) events.CallKey {
 
 // dispatch publishes the work of a call as a dispatcher does; change may be nil.
 func (b *bench) dispatch(tool, call string, change func(*jet.Out, *events.ToolWork)) {
-	b.tb.Helper()
+	b.Helper()
 	k := key(call)
 	work := events.ToolWork{
 		Call: events.Call{ID: k.Call, Name: events.ToolName(tool), Input: json.RawMessage(`{}`)}, Agent: "local",
@@ -141,18 +141,18 @@ func (b *bench) dispatch(tool, call string, change func(*jet.Out, *events.ToolWo
 	if out.Event.Data == nil {
 		data, err := events.Marshal(work)
 		if err != nil {
-			b.tb.Fatal(err)
+			b.Fatal(err)
 		}
 		out.Event.Data = data
 	}
-	if _, err := b.bus.Store(b.tb.Context(), out); err != nil {
-		b.tb.Fatal(err)
+	if _, err := b.bus.Store(b.Context(), out); err != nil {
+		b.Fatal(err)
 	}
 }
 
 // result waits for the result of a call.
 func (b *bench) result(call string, within time.Duration) events.ToolResult {
-	b.tb.Helper()
+	b.Helper()
 	return b.stored(call, within).result
 }
 
@@ -163,18 +163,18 @@ type settled struct {
 }
 
 func (b *bench) stored(call string, within time.Duration) settled {
-	b.tb.Helper()
+	b.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		s, err := b.bus.Fact(b.tb.Context(), b.bus.Result(key(call)))
+		s, err := b.bus.Fact(b.Context(), b.bus.Result(key(call)))
 		if errors.Is(err, jet.ErrNone) && time.Since(began) < within {
 			continue
 		}
 		if err != nil || s.Err != nil {
-			b.tb.Fatalf("result of %s after %s: %v", call, time.Since(began), errors.Join(err))
+			b.Fatalf("result of %s after %s: %v", call, time.Since(began), errors.Join(err))
 		}
 		out := settled{event: s.Event, at: s.Time}
 		if err := events.Unmarshal(s.Event.Data, &out.result); err != nil {
-			b.tb.Fatal(err)
+			b.Fatal(err)
 		}
 		return out
 	}
@@ -182,21 +182,21 @@ func (b *bench) stored(call string, within time.Duration) settled {
 
 // idle fails the test unless all work is gone from its stream.
 func (b *bench) idle() {
-	b.tb.Helper()
+	b.Helper()
 	time.Sleep(time.Second)
-	s, err := b.bus.JetStream().Stream(b.tb.Context(), b.bus.WorkStream())
+	s, err := b.bus.JetStream().Stream(b.Context(), b.bus.WorkStream())
 	if err != nil {
-		b.tb.Fatal(err)
+		b.Fatal(err)
 	}
 	if n := s.CachedInfo().State.Msgs; n != 0 {
-		b.tb.Errorf("%d messages of work are left, want none", n)
+		b.Errorf("%d messages of work are left, want none", n)
 	}
 }
 
 func (b *bench) want(r events.ToolResult, reason events.Reason) {
-	b.tb.Helper()
+	b.Helper()
 	if r.Reason != reason || r.State != reason.Outcome().State || r.IsError != (reason != events.ReasonOK) {
-		b.tb.Errorf("got %s (%s, isError %t) %q, want %s", r.Reason, r.State, r.IsError, r.Text(), reason)
+		b.Errorf("got %s (%s, isError %t) %q, want %s", r.Reason, r.State, r.IsError, r.Text(), reason)
 	}
 }
 
@@ -227,36 +227,36 @@ func working(d time.Duration) func(context.Context) (string, error) {
 
 // startOf stores a start as another process would.
 func (b *bench) startOf(call, instance string, settle events.Reason) {
-	b.tb.Helper()
+	b.Helper()
 	k := key(call)
 	e, err := events.New(events.Attributes{ID: "start/" + call, Source: "/x", Type: events.TypeToolResultStart},
 		events.ToolResultStart{CallID: k.Call, Instance: instance, Nonce: "theirs", Settle: settle, At: time.Now()})
 	if err == nil {
-		_, err = b.bus.Store(b.tb.Context(), jet.Out{Subject: b.bus.Start(k), Event: e})
+		_, err = b.bus.Store(b.Context(), jet.Out{Subject: b.bus.Start(k), Event: e})
 	}
 	if err != nil {
-		b.tb.Fatal(err)
+		b.Fatal(err)
 	}
 }
 
 // resultOf stores a result as another process would.
 func (b *bench) resultOf(call string, reason events.Reason) {
-	b.tb.Helper()
+	b.Helper()
 	k := key(call)
 	e, err := events.New(events.Attributes{ID: "result/" + call, Source: "/x", Type: events.TypeToolResult},
 		events.ToolResult{CallID: k.Call, State: reason.Outcome().State, Reason: reason, Content: []events.Content{events.Text("theirs")}})
 	if err == nil {
-		_, err = b.bus.Store(b.tb.Context(), jet.Out{Subject: b.bus.Result(k), Event: e})
+		_, err = b.bus.Store(b.Context(), jet.Out{Subject: b.bus.Result(k), Event: e})
 	}
 	if err != nil {
-		b.tb.Fatal(err)
+		b.Fatal(err)
 	}
 }
 
 func (b *bench) startStored(call string) (events.ToolResultStart, bool) {
-	b.tb.Helper()
+	b.Helper()
 	var start events.ToolResultStart
-	s, err := b.bus.Fact(b.tb.Context(), b.bus.Start(key(call)))
+	s, err := b.bus.Fact(b.Context(), b.bus.Start(key(call)))
 	if errors.Is(err, jet.ErrNone) {
 		return start, false
 	}
@@ -264,7 +264,7 @@ func (b *bench) startStored(call string) (events.ToolResultStart, bool) {
 		err = events.Unmarshal(s.Event.Data, &start)
 	}
 	if err != nil {
-		b.tb.Fatal(err)
+		b.Fatal(err)
 	}
 	return start, true
 }
