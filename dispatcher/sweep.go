@@ -35,7 +35,7 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) error {
 // expire goes through the oldest work, up to what cannot have expired yet.
 func (d *Dispatcher) expire(ctx context.Context, now time.Time) error {
 	young := now.Add(-d.registry.snapshot().minQueue)
-	g, ctx := errgroup.WithContext(ctx)
+	g := errgroup.Group{} // one call that cannot be ended must not keep the others waiting
 	g.SetLimit(atOnce)
 	for seq := uint64(1); ; seq++ {
 		m, err := d.bus.Next(ctx, d.bus.WorkStream(), seq, d.bus.Under("work"))
