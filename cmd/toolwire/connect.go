@@ -72,6 +72,9 @@ func (a *app) target() (target, error) {
 	named := func(name string) target {
 		return target{"context " + name, func(o ...nats.Option) (*nats.Conn, error) {
 			nc, _, err := natscontext.Connect(name, append(o, own...)...)
+			if err != nil && (strings.HasPrefix(err.Error(), "unknown context") || strings.HasPrefix(err.Error(), "invalid context")) {
+				err = fmt.Errorf("%w: %w", errContext, err)
+			}
 			return nc, err
 		}}
 	}
@@ -112,15 +115,22 @@ func redact(urls string) string {
 	return strings.Join(parts, ",")
 }
 
+// errContext is returned when there is no context of the nats CLI of a name.
+var errContext = errors.New("context of the nats CLI")
+
 // connect connects as the flags say. Close the link.
 func (a *app) connect(name string) (*jet.Link, error) {
 	t, err := a.target()
 	if err != nil {
 		return nil, err
 	}
-	return jet.Dial(t.where, func(o ...nats.Option) (*nats.Conn, error) {
+	l, err := jet.Dial(t.where, func(o ...nats.Option) (*nats.Conn, error) {
 		return t.dial(append(o, nats.Name("toolwire "+name))...)
 	})
+	if errors.Is(err, errContext) {
+		return nil, usagef("%s is not there; see `nats context ls`", t.where)
+	}
+	return l, err
 }
 
 // connectPatiently connects for a process that may be started before its server, for at most wait.
