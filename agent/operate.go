@@ -56,7 +56,8 @@ func (c *Client) DeadDrop(ctx context.Context, seq uint64) error {
 // watchBuffer is how many facts may wait for a slow reader of [Client.Watch].
 const watchBuffer = 1024
 
-// Watch yields what happens in a session from now on, as it is stored: starts, results. It ends
+// Watch yields what happens in a session from now on, as it is stored: starts, results. No session
+// means all of them. It ends
 // when ctx does, or with an error. Session, Turn and Call of the events are those of the subject;
 // bodies that travel by reference are fetched. A fact that cannot be read is yielded as an error,
 // and the next follows. It is for people to look at: facts may be missed while the connection is
@@ -87,8 +88,12 @@ func (c *Client) Watch(ctx context.Context, session events.SessionID) iter.Seq2[
 }
 
 func (c *Client) subscribeFacts(session events.SessionID, in chan *nats.Msg) (unsubscribe func(), err error) {
-	if err := events.CheckID("session", session); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	under := ".>"
+	if session != "" {
+		if err := events.CheckID("session", session); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		under = "." + events.Token(session) + ".>"
 	}
 	var subs []*nats.Subscription
 	unsubscribe = func() {
@@ -97,7 +102,7 @@ func (c *Client) subscribeFacts(session events.SessionID, in chan *nats.Msg) (un
 		}
 	}
 	for _, kind := range [...]string{"start", "result"} {
-		s, err := c.bus.Conn().ChanSubscribe(c.bus.Live(kind+"."+events.Token(session)+".>"), in)
+		s, err := c.bus.Conn().ChanSubscribe(c.bus.Live(kind+under), in)
 		if err != nil {
 			unsubscribe()
 			return nil, subscribeError(err)

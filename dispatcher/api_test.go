@@ -319,8 +319,8 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
-// A turn whose body was lost is answered when its agent asks, because only the agent knows its calls;
-// with the body back, a retry runs it.
+// A turn of which nothing can be read is answered when its agent asks, because only the agent knows
+// its calls.
 func TestUnreadableTurnAnswersWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -335,6 +335,6 @@ func TestUnreadableTurnAnswersWhoAsks(t *testing.T) {
 		if _, err := w.ask("local", events.OpResult, events.ResultRequest(key("t", "c"))); err != nil {
 			t.Error(err)
 		}
-		w.want(key("t", "c"), time.Second, events.ReasonMalformed)
+		w.want(key("t", "c"), time.Second, events.ReasonDeadLetter)
 	})
 }

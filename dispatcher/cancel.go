@@ -48,9 +48,9 @@ func (d *Dispatcher) handleCancel(ctx context.Context, del *jet.Delivery) error 
 		t, err = d.storedTurn(ctx, t.agent, t.session, t.id)
 	}
 	switch {
-	case errors.Is(err, errUnknownTurn) && del.Count < unknownTries, errors.Is(err, jet.ErrBody):
+	case errors.Is(err, errUnknownTurn) && del.Count < unknownTries, errors.Is(err, jet.ErrBody) && del.Count < hopelessTries:
 		return err
-	case errors.Is(err, errUnknownTurn), errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrToken):
+	case errors.Is(err, errUnknownTurn), hopeless(err):
 		err := d.bury(ctx, letter{what: "cancel", stream: d.bus.InboxStream(), del: del, why: err.Error()})
 		if err != nil {
 			return err
@@ -99,12 +99,14 @@ func (d *Dispatcher) storedTurn(ctx context.Context, a events.AgentID, session e
 	case err != nil:
 		return t, err
 	}
-	t.stored = m.Time
-	if m.Err != nil {
-		return t, m.Err
+	t.stored, t.attrs, t.eventID = m.Time, passedOn(m.Event.Attributes), m.Event.ID
+	if err = m.Err; err == nil {
+		err = t.read(m.Event)
 	}
-	t.attrs, t.eventID = passedOn(m.Event.Attributes), m.Event.ID
-	return t, t.read(m.Event)
+	if err != nil {
+		t.body = events.ToolCalls{Calls: salvage(m.Event, m.Data)} // as the intake does
+	}
+	return t, err
 }
 
 // named are the calls of t with the given ids, all of them if none is given.

@@ -110,6 +110,7 @@ func sentence(r events.Reason) string {
 		return "The worker was lost while it ran the call. The call changes nothing, so it may be tried again."
 	case events.ReasonDeadLetter, events.ReasonMalformed:
 		return "The call could not be read. Send it again in a new turn."
+	default: // refusals bring their own text
 	}
 	return "The call ended without running: " + string(r) + "."
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
@@ -18,9 +19,8 @@ const (
 	// are taken; below relievedAt they are again. What was begun needs the rest.
 	congestedAt = 80
 	relievedAt  = 75
-	// bodyTries is how often a turn is delivered before its missing body counts as lost: a copy
-	// of the stream may lag behind.
-	bodyTries = 5
+	// hopelessTries is how often a turn is delivered before its missing body counts as lost.
+	hopelessTries = 5
 	// maxPassedOn is the most bytes of the attributes that travel on with every call of a turn.
 	maxPassedOn = 4096
 )
@@ -100,23 +100,34 @@ var errDied = errors.New("dispatcher: died here")
 
 func (d *Dispatcher) handleTurn(ctx context.Context, del *jet.Delivery) error {
 	t, e, err := d.readTurn(ctx, del.Subject, del.Header, del.Data)
-	if err != nil {
-		if again := lostBody(err, del.Count); again {
-			return err
-		}
+	t.stored = del.Stored
+	if err == nil {
+		// Here: the session belongs to the agent that first touched it.
+		err = d.fanOut(ctx, &t, del.Count, decide(&t, d.registry.snapshot(), time.Now()))
+	}
+	if hopeless(err) && (del.Count >= hopelessTries || !errors.Is(err, jet.ErrBody)) {
 		return d.refuseTurn(ctx, del, t, e, err)
 	}
-	t.stored = del.Stored
-	return d.fanOut(ctx, &t, del.Count, decide(&t, d.registry.snapshot(), time.Now()))
+	return err
 }
 
-// lostBody says whether a body that could not be fetched may still turn up.
-func lostBody(err error, count int) bool {
-	if !errors.Is(err, jet.ErrBody) {
-		return false
-	}
-	return count < bodyTries || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) ||
+// away says whether an error is about reaching the server, rather than about what was asked of it.
+func away(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrNoResponders) ||
 		errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrTimeout)
+}
+
+// hopeless says whether trying again cannot help: what is to be read or stored is itself at fault.
+// (A missing body may only be late; a copy of its stream lags behind.)
+func hopeless(err error) bool {
+	switch api, ok := errors.AsType[*jetstream.APIError](err); {
+	case away(err), errors.Is(err, jet.ErrFull):
+		return false
+	case errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrToken), errors.Is(err, jet.ErrBody), errors.Is(err, nats.ErrMaxPayload):
+		return true
+	default:
+		return ok && api.Code < 500 && api.Code != 429
+	}
 }
 
 // readTurn reads a ToolCalls event. On an error the turn holds what could be told from the
@@ -168,7 +179,7 @@ func passedOn(a events.Attributes) events.Attributes {
 // id can be told, so that no agent waits for ever.
 func (d *Dispatcher) refuseTurn(ctx context.Context, del *jet.Delivery, t turn, e events.Event, why error) error {
 	reason := events.ReasonMalformed
-	if errors.Is(why, jet.ErrBody) {
+	if !errors.Is(why, events.ErrMalformed) && !errors.Is(why, events.ErrToken) {
 		reason = events.ReasonDeadLetter
 	}
 	d.log.Warn().Err(why).Str("subject", del.Subject).Msg("turn refused")
@@ -178,12 +189,20 @@ func (d *Dispatcher) refuseTurn(ctx context.Context, del *jet.Delivery, t turn, 
 	if t.id == "" {
 		return nil // whose turn it is cannot be told
 	}
-	t.stored = del.Stored
 	var refused []decision
 	for _, c := range salvage(e, del.Data) {
-		refused = append(refused, decision{call: c, reason: reason, text: "The turn could not be read: " + why.Error() + ". Send it again, put right, as a new turn."})
+		refused = append(refused, decision{call: c, reason: reason, text: refusalText(reason, why)})
 	}
 	return d.fanOut(ctx, &t, del.Count, refused)
+}
+
+// refusalText is what the model reads: what is wrong with the event, which is its agent's business;
+// nothing of what is wrong with us.
+func refusalText(reason events.Reason, why error) string {
+	if reason == events.ReasonMalformed {
+		return "The turn could not be read: " + why.Error() + ". Send it again, put right, as a new turn."
+	}
+	return sentence(reason)
 }
 
 // salvage finds the calls of an event that is broken, in binary or structured mode.

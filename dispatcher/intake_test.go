@@ -182,6 +182,11 @@ func TestLostBody(t *testing.T) {
 		if n := w.count(w.bus.DeadStream(), ">"); n != 1 {
 			t.Errorf("got %d dead letters, want 1", n)
 		}
+		w.status("404", "local", events.OpTurn, events.TurnRequest{Session: "s", Turn: "t"})
+		if _, err := w.ask("local", events.OpResult, events.ResultRequest(key("t", "c"))); err != nil {
+			t.Error(err)
+		}
+		w.want(key("t", "c"), time.Second, events.ReasonDeadLetter)
 	})
 }
 
@@ -227,7 +232,7 @@ func TestBackPressure(t *testing.T) {
 		for i := range 5 { // two facts each: full
 			w.submit(fmt.Sprint("t", i), call("c", "nope", ""))
 		}
-		wait(5 * time.Second)
+		wait(10 * time.Second)
 		if d.Ready() == nil {
 			t.Error("ready, though JOURNAL is full")
 		}
@@ -309,6 +314,7 @@ func TestKilledBetweenAnyTwoPublishes(t *testing.T) {
 }
 
 func killAt(t *testing.T, n int) string {
+	t.Helper()
 	w := newWorld(t)
 	first := w.dispatcher()
 	x := w.worker([]toolkit.Definition{bookDef(), lookDef()})

@@ -159,7 +159,7 @@ func runner(s *store, self string, alive *bool, told func() bool) actor {
 func TestSettlementsAndWorkersExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30_000) {
-		if err := interleave(rand.New(rand.NewPCG(seed, 1))); err != nil { //nolint:gosec // a test repeats itself by its seed
+		if err := interleave(rand.New(rand.NewPCG(seed, 1))); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}

@@ -138,7 +138,7 @@ func (d *Dispatcher) makeWay(ctx context.Context, l events.DeadLetter) error {
 	}
 	a, session, id, err := d.bus.ParseCalls(l.Subject)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // neither work nor turn: nothing can be in its way
 	}
 	t, e, _ := d.readTurn(ctx, l.Subject, l.Header, l.Data)
 	calls := t.body.Calls

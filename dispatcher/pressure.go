@@ -7,26 +7,33 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// pressureTick is how often the streams are looked at that intake fills.
-const pressureTick = time.Second
+// pressureTick is how often the streams are looked at that intake fills; while they are less
+// than half as full as would stop it, only every pressureIdle ticks.
+const (
+	pressureTick = time.Second
+	pressureIdle = 5
+)
 
 // watchPressure stops the intake while JOURNAL or WORK is nearly full, so that what was begun can
 // end, until ctx ends.
 func (d *Dispatcher) watchPressure(ctx context.Context) error {
 	tick := time.NewTicker(pressureTick)
 	defer tick.Stop()
-	for {
+	for idle := 0; ; idle-- {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if idle > 0 {
+			continue
 		}
 		limit := congestedAt
 		was := d.congested.Load()
 		if was {
 			limit = relievedAt
 		}
-		is := false
+		is, most := false, 0
 		for _, name := range []string{d.bus.JournalStream(), d.bus.WorkStream()} {
 			tctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			s, err := d.bus.JetStream().Stream(tctx, name)
@@ -35,7 +42,11 @@ func (d *Dispatcher) watchPressure(ctx context.Context) error {
 				is = is || was
 				continue
 			}
-			is = is || fullness(s.CachedInfo()) > limit
+			most = max(most, fullness(s.CachedInfo()))
+		}
+		is = is || most > limit
+		if most < congestedAt/2 && !is {
+			idle = pressureIdle
 		}
 		if is != was {
 			d.congested.Store(is)

@@ -116,10 +116,10 @@ func (r *registry) watch(ctx context.Context, loaded chan struct{}) error {
 	once := sync.OnceFunc(func() { close(loaded) })
 	for {
 		err := r.watchOnce(ctx, once)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if r.bus.Conn().IsClosed() {
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // it was asked to end
+		case r.bus.Conn().IsClosed():
 			return ErrDisconnected
 		}
 		r.log.Warn().Err(err).Msg("watching the registry again")

@@ -97,7 +97,7 @@ func TestDefinitionsAreDurable(t *testing.T) {
 		}
 		d.stop()
 		w.restart(time.Hour)
-		d = w.dispatcher()
+		w.dispatcher()
 		w.submit("t", call("c", "book", ""))
 		wait(5 * time.Second)
 		if r := w.result(key("t", "c")); r != nil {

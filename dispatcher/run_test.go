@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,7 @@ func TestRunCancelledAtAnyMoment(t *testing.T) {
 		x := w.worker([]toolkit.Definition{bookDef()})
 		w.registered(d, 1)
 		d.stop()
-		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself by its seed
+		r := rand.New(rand.NewPCG(1, 2))
 		nc := w.srv.Conn()
 		for i := range 40 {
 			again, err := dispatcher.New(nc, dispatcher.Config{NoHistory: true})
@@ -142,11 +143,11 @@ func TestMetrics(t *testing.T) {
 			out := make(map[string]float64)
 			for _, f := range families {
 				for _, m := range f.GetMetric() {
-					name := f.GetName()
+					name := []string{f.GetName()}
 					for _, l := range m.GetLabel() {
-						name += "," + l.GetValue()
+						name = append(name, l.GetValue())
 					}
-					out[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+					out[strings.Join(name, ",")] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 				}
 			}
 			return out

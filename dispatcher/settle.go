@@ -283,7 +283,7 @@ func (d *Dispatcher) startOf(ctx context.Context, k events.CallKey) (*events.Too
 	var s events.ToolResultStart
 	if m.Err != nil || events.Unmarshal(m.Event.Data, &s) != nil {
 		// Whoever wrote it, it started the call, and nobody will answer for it.
-		return &events.ToolResultStart{CallID: k.Call, At: m.Time}, nil
+		return &events.ToolResultStart{CallID: k.Call, At: m.Time}, nil //nolint:nilerr // an unreadable start is a start
 	}
 	return &s, nil
 }

@@ -267,7 +267,7 @@ func (x *worker) handle(ctx context.Context, d *jet.Delivery) {
 		x.w.Errorf("work %s: %v", d.Subject, err)
 		return
 	}
-	settle := func(r events.Reason, text string) {
+	settle := func(r events.Reason, text string) { //nolint:contextcheck // stored though the worker is being killed: the worst moment
 		x.store(x.bus.Result(k), events.TypeToolResult, k, events.ToolResult{
 			CallID: k.Call, Name: name, State: r.Outcome().State, Reason: r, Content: []events.Content{events.Text(text)},
 			Meta: events.ResultMeta{FinishedAt: time.Now(), Attempt: 1, Worker: x.name, Definition: work.Definition},
@@ -282,12 +282,12 @@ func (x *worker) handle(ctx context.Context, d *jet.Delivery) {
 	}
 	if fenced {
 		mine := events.ToolResultStart{CallID: k.Call, Instance: x.instance, Nonce: fmt.Sprintf("%s-%d", x.instance, d.Count), Worker: x.name, At: time.Now()}
-		if !x.store(x.bus.Start(k), events.TypeToolResultStart, k, mine) {
-			s := x.w.start1(k)
+		if !x.store(x.bus.Start(k), events.TypeToolResultStart, k, mine) { //nolint:contextcheck // stored though the worker is being killed: the worst moment
+			s := x.w.startOf(k) //nolint:contextcheck // stored though the worker is being killed: the worst moment
 			switch {
 			case s.Settle != "":
 				settle(s.Settle, "settled by another")
-			case x.w.result(k) != nil:
+			case x.w.result(k) != nil: //nolint:contextcheck // stored though the worker is being killed: the worst moment
 				_ = d.Ack()
 			default:
 				settle(events.ReasonOutcomeUnknown, "lost")
@@ -399,7 +399,7 @@ func (w *world) result(k events.CallKey) *events.ToolResult {
 	return &r
 }
 
-func (w *world) start1(k events.CallKey) (s events.ToolResultStart) {
+func (w *world) startOf(k events.CallKey) (s events.ToolResultStart) {
 	w.Helper()
 	m, err := w.bus.Fact(context.WithoutCancel(w.Context()), w.bus.Start(k))
 	if err := errors.Join(err, events.Unmarshal(m.Event.Data, &s)); err != nil {

@@ -23,9 +23,9 @@ func (d *Dispatcher) opTurn(ctx context.Context, r *request) (any, error) {
 	switch {
 	case errors.Is(err, errUnknownTurn):
 		return d.pastTurn(ctx, r.actor, q)
-	case errors.Is(err, events.ErrMalformed):
+	case hopeless(err) && len(t.body.Calls) == 0:
 		return nil, refused(http.StatusNotFound, "the turn cannot be read: %v", err)
-	case err != nil:
+	case err != nil && !hopeless(err):
 		return nil, err
 	}
 	out := events.TurnReply{Agent: t.agent, AcceptedAt: t.stored, EventID: t.eventID, Calls: make([]events.CallStatus, len(t.body.Calls))}
@@ -165,8 +165,8 @@ func (d *Dispatcher) opResult(ctx context.Context, r *request) (any, error) {
 	if errors.Is(err, errUnknownTurn) {
 		return d.pastResult(ctx, r.actor, q)
 	}
-	unreadable := errors.Is(err, events.ErrMalformed)
-	if err != nil && !unreadable && !errors.Is(err, jet.ErrBody) {
+	unreadable := hopeless(err)
+	if err != nil && !unreadable {
 		return nil, err
 	}
 	m, err := d.bus.Fact(ctx, d.bus.Result(events.CallKey(q)))
@@ -184,7 +184,7 @@ func (d *Dispatcher) opResult(ctx context.Context, r *request) (any, error) {
 // settleUnreadable answers a call whose id only its agent knows, because its turn cannot be read.
 func (d *Dispatcher) settleUnreadable(ctx context.Context, t *turn, q events.ResultRequest) (any, error) {
 	_, err := d.settle(ctx, ending{
-		key: events.CallKey(q), agent: t.agent, reason: events.ReasonMalformed, fenced: true,
+		key: events.CallKey(q), agent: t.agent, reason: events.ReasonDeadLetter, fenced: true,
 	})
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (d *Dispatcher) opCancel(ctx context.Context, r *request) (any, error) {
 	switch {
 	case errors.Is(err, errUnknownTurn):
 		return nil, refused(http.StatusNotFound, "no such turn is stored")
-	case errors.Is(err, events.ErrMalformed):
+	case hopeless(err):
 		return nil, refused(http.StatusNotFound, "the turn cannot be read: %v", err)
 	case err != nil:
 		return nil, err

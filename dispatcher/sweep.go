@@ -35,7 +35,7 @@ func (d *Dispatcher) sweep(ctx context.Context, now time.Time) error {
 // expire goes through the oldest work, up to what cannot have expired yet.
 func (d *Dispatcher) expire(ctx context.Context, now time.Time) error {
 	young := now.Add(-d.registry.snapshot().minQueue)
-	g, ctx := errgroup.WithContext(ctx)
+	g := errgroup.Group{} // one call that cannot be ended must not keep the others waiting
 	g.SetLimit(atOnce)
 	for seq := uint64(1); ; seq++ {
 		m, err := d.bus.Next(ctx, d.bus.WorkStream(), seq, d.bus.Under("work"))
@@ -70,9 +70,9 @@ func (d *Dispatcher) expireWork(ctx context.Context, m *jet.Stored, now time.Tim
 			return nil // it may turn up
 		}
 		e.reason = events.ReasonDeadLetter
-		why := letter{what: "work", stream: d.bus.WorkStream(), why: "work cannot be read",
-			del: &jet.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: m.Seq}}
-		if err := d.bury(ctx, why); err != nil {
+		copied := &jet.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: m.Seq}
+		err := d.bury(ctx, letter{what: "work", stream: d.bus.WorkStream(), del: copied, why: "work cannot be read"})
+		if err != nil {
 			return err
 		}
 	case w.Deadline != nil && now.After(w.Deadline.Add(queueGrace)) && w.Deadline.Before(w.QueueUntil):

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,9 @@ type Execution struct {
 	Emit       func(events.ToolResultDelta)
 	Grace      time.Duration // 0: [DefaultGrace]
 
+	// Go starts a handler on a goroutine that is not the caller's; nil: a new one each time.
+	Go func(func())
+
 	// Failed is told of every failed attempt, for the log; the wire sees only what [Classify] says.
 	Failed func(attempt int, err error)
 	// Leaked is called when a handler ignored the end of its context and its call was settled
@@ -43,8 +47,8 @@ func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 	if e.Checked == "" || e.Checked != t.hash {
 		run = t.validated(run)
 	}
-	for i := len(e.Middleware) - 1; i >= 0; i-- {
-		run = e.Middleware[i](run)
+	for _, wrap := range slices.Backward(e.Middleware) {
+		run = wrap(run)
 	}
 	shared := &running{context: e.Context, emit: e.Emit, scratch: &sync.Map{}}
 	var (
@@ -95,7 +99,11 @@ func (t *Tool) attempt(ctx context.Context, e Execution, run Handler, shared *ru
 	}
 	ended := make(chan struct{})
 	var got outcome
-	go func() {
+	start := e.Go
+	if start == nil {
+		start = func(f func()) { go f() }
+	}
+	start(func() {
 		defer close(ended)
 		defer func() {
 			if v := recover(); v != nil {
@@ -103,7 +111,7 @@ func (t *Tool) attempt(ctx context.Context, e Execution, run Handler, shared *ru
 			}
 		}()
 		got.out, got.err = run(context.WithValue(tctx, contextKey{}, &r), e.Input)
-	}()
+	})
 	select {
 	case <-ended:
 	case <-tctx.Done():

@@ -74,10 +74,10 @@ type Failure struct {
 func Classify(err error) Failure {
 	var (
 		input *InputError
-		panic *PanicError
+		crash *PanicError
 		fatal *fatalError
 		retry *retryError
-		large *tooLarge
+		large *tooLargeError
 	)
 	switch {
 	case errors.Is(err, ErrCancelled):
@@ -90,7 +90,7 @@ func Classify(err error) Failure {
 		return Failure{Reason: events.ReasonTimeout, Retry: true, Message: "The tool did not finish in time."}
 	case errors.As(err, &large):
 		return Failure{Reason: events.ReasonResultTooLarge, Message: large.Error()}
-	case errors.As(err, &panic):
+	case errors.As(err, &crash):
 		return Failure{Reason: events.ReasonToolPanic, Message: "The tool failed because of an internal error."}
 	case errors.As(err, &input):
 		return Failure{Reason: events.ReasonInvalidInput, Message: input.Text}

@@ -22,15 +22,15 @@ func (t *Tool) limit(r *events.ToolResult) error {
 		return nil
 	}
 	if t.def.Oversize != OversizeTruncate {
-		return &tooLarge{size: size, limit: limit}
+		return &tooLargeError{size: size, limit: limit}
 	}
 	truncate(r, limit)
 	return nil
 }
 
-type tooLarge struct{ size, limit int }
+type tooLargeError struct{ size, limit int }
 
-func (e *tooLarge) Error() string {
+func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("The result has %d bytes; at most %d are allowed. Ask for less, or in parts.", e.size, e.limit)
 }
 

@@ -65,5 +65,5 @@ func (t *Toolkit) All() iter.Seq[*Tool] {
 	t.mu.RLock()
 	tools := t.tools
 	t.mu.RUnlock()
-	return slices.Values(tools[:len(tools):len(tools)])
+	return slices.Values(slices.Clip(tools))
 }

@@ -202,6 +202,7 @@ func (w *Worker) execution(c *call) toolkit.Execution {
 			TraceParent: c.event.TraceParent, TraceState: c.event.TraceState,
 		},
 		Input: c.work.Call.Input, Checked: c.work.Definition, Context: c.work.Context, Middleware: w.cfg.Middleware, Grace: w.cfg.Grace,
+		Go:     w.runners.run,
 		Emit:   func(d events.ToolResultDelta) { w.emit(c, d) },
 		Failed: func(attempt int, err error) { w.failed(c, attempt, err) },
 		Leaked: func(ended <-chan struct{}) { c.leaks = append(c.leaks, ended) },

@@ -93,6 +93,7 @@ type Worker struct {
 	instance string  // this process, in starts and announcements
 	source   string  // CloudEvents source
 	calls    table
+	runners  runners
 	stats    stats
 	state    atomic.Int32 // stateNew …
 	loops    int          // pull loops that there should be
@@ -131,6 +132,7 @@ func New(nc *nats.Conn, tools *toolkit.Toolkit, cfg Config) (*Worker, error) {
 		source:   "/workers/" + events.Token(cfg.Name),
 		tools:    map[events.ToolName]*tool{},
 		calls:    newTable(),
+		runners:  newRunners(),
 		stopping: make(chan struct{}),
 		started:  time.Now(),
 	}
@@ -153,6 +155,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return ErrRan
 	}
 	defer w.state.Store(stateEnded)
+	defer w.runners.end()
 	// Three lifetimes: ctx ends the intake, work ends the tools, last ends even the settling.
 	work, cancelWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancelWork(nil)

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,8 +146,8 @@ func (r *reference) verdict(_ context.Context, calls int) (lost, duplicates int,
 }
 
 func (r *reference) stop() {
-	for i := len(r.stops) - 1; i >= 0; i-- {
-		r.stops[i]()
+	for _, stop := range slices.Backward(r.stops) {
+		stop()
 	}
 }
 

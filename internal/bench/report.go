@@ -85,12 +85,12 @@ func median(runs []Run, f func(Run) float64) float64 {
 func (r Report) Write(w io.Writer, o Options) error {
 	o = o.withDefaults()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "system\tcalls/s\tp50\tp99\tp50 at %[1]d/s\tp99 at %[1]d/s\tcpu/call\theap MiB\tlost\tdoubled\t\n", o.Rate)
+	_, _ = fmt.Fprintf(t, "system\tcalls/s\tp50\tp99\tp50 at %[1]d/s\tp99 at %[1]d/s\tcpu/call\theap MiB\tlost\tdoubled\t\n", o.Rate)
 	for _, s := range []Summary{r.Reference, r.Toolwire} {
-		fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\t%d\t\n",
+		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.1f\t%d\t%d\t\n",
 			s.System, s.PerSecond, s.P50, s.P99, s.PacedP50, s.PacedP99, s.CPU, s.HeapMiB, s.Lost, s.Duplicates)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Flush(); err != nil { // keeps the first error of the writes above
 		return err
 	}
 	_, err := fmt.Fprintf(w, "throughput: %.2f of the reference (%.2f to %.2f over the pairs)\n", r.Ratio, r.RatioMin, r.RatioMax)

@@ -27,7 +27,8 @@ type toolwire struct {
 	payload json.RawMessage
 	ctx     context.CancelFunc
 	running sync.WaitGroup
-	calls   sync.WaitGroup
+	callers sync.WaitGroup
+	jobs    chan func() // to the callers
 	conns   []*nats.Conn
 	facts   jetstream.JetStream
 }
@@ -43,7 +44,7 @@ type noop struct {
 
 func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Options) (_ *toolwire, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &toolwire{payload: payload(o.Size), ctx: cancel}
+	t := &toolwire{payload: payload(o.Size), ctx: cancel, jobs: make(chan func(), o.Window)}
 	defer func() {
 		if err != nil {
 			t.stop()
@@ -76,11 +77,18 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 	}
 	t.running.Go(func() { _ = d.Run(ctx) })
 	t.running.Go(func() { _ = w.Run(ctx) })
-	if t.client, err = agent.New(nc[2], agent.Config{}); err != nil {
+	if t.client, err = agent.New(nc[2], agent.Config{}); err != nil { //nolint:contextcheck // a client lives until Close
 		return nil, err
 	}
 	if t.facts, err = jetstream.New(nc[3]); err != nil {
 		return nil, err
+	}
+	for range o.Window {
+		t.callers.Go(func() {
+			for job := range t.jobs {
+				job()
+			}
+		})
 	}
 	return t, t.registered(ctx)
 }
@@ -97,7 +105,7 @@ func (t *toolwire) verdict(ctx context.Context, calls int) (lost, duplicates int
 		return 0, 0, err
 	}
 	for _, count := range info.State.Subjects {
-		duplicates += int(count) - 1 //nolint:gosec // a handful
+		duplicates += int(count) - 1
 	}
 	return calls - len(info.State.Subjects), duplicates, nil
 }
@@ -119,10 +127,10 @@ func (t *toolwire) registered(ctx context.Context) error {
 	}
 }
 
-// call starts one call in a goroutine of its own; done runs once when its result is there. A call
+// call has one of the agent's goroutines make a call; done runs once when its result is there. A call
 // that fails is never done, so that it counts as lost.
 func (t *toolwire) call(ctx context.Context, i int, done func()) error {
-	t.calls.Go(func() {
+	t.jobs <- func() {
 		p, err := t.client.Submit(ctx, agent.Turn{
 			Session: benchSession, ID: events.TurnID(strconv.Itoa(i)), ReplyID: "r1",
 			Calls:       []events.Call{{ID: "c1", Name: benchTool, Input: t.payload}},
@@ -135,14 +143,15 @@ func (t *toolwire) call(ctx context.Context, i int, done func()) error {
 		if err == nil && results[0].Reason == events.ReasonOK {
 			done()
 		}
-	})
+	}
 	return nil
 }
 
 func (t *toolwire) stop() {
 	t.ctx()
 	t.running.Wait()
-	t.calls.Wait()
+	close(t.jobs)
+	t.callers.Wait()
 	if t.client != nil {
 		t.client.Close()
 	}

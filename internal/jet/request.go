@@ -36,7 +36,7 @@ func newRequests(nc *nats.Conn) *requests {
 }
 
 // do publishes msg and waits for its answer, for [attemptTimeout] at most. It sets msg.Reply.
-// Errors are those of the client: nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed, …
+// Errors are those of the client: nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed and others.
 func (r *requests) do(ctx context.Context, msg *nats.Msg) (*nats.Msg, error) {
 	r.once.Do(r.subscribe)
 	if r.err != nil {

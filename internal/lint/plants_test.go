@@ -18,7 +18,7 @@ const module = "github.com/toolwire/toolwire"
 // packages are the packages of the repository that rules name, there already or to come.
 var packages = []string{
 	"events", "toolkit", "toolkit/toolkittest", "toolkit/mcp", "skills", "workers", "workers/builtin",
-	"dispatcher", "agent", "cmd/toolwire", "internal/jet", "internal/natstest", "internal/embed", "internal/console", "internal/mcpfront",
+	"dispatcher", "agent", "cmd/toolwire", "internal/jet", "internal/natstest", "internal/embed", "internal/bench", "internal/console", "internal/mcpfront",
 }
 
 // stubs stand for the dependencies, so that nothing has to be downloaded.
@@ -155,6 +155,7 @@ var importPlants = slices.Concat(
 		{dir: "cmd/toolwire", imports: cobra},
 		{dir: "internal/embed", imports: natsServer},
 		{dir: "internal/embed", imports: jetstream},
+		{dir: "internal/bench", imports: jetstream},
 		{dir: "cmd/toolwire", imports: ours("internal/embed")},
 		{dir: "workers", imports: ours("internal/embed"), test: true},
 		{dir: "workers", imports: ours("internal/embed"), lists: lists("embed")},

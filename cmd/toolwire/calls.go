@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolwire/toolwire/agent"
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/show"
+)
+
+func (a *app) callsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "calls", Short: "See how calls stand, watch and cancel them", GroupID: "use"}
+	group(cmd)
+	cmd.AddCommand(a.callsShowCommand(), a.callsWatchCommand(), a.callsCancelCommand())
+	return cmd
+}
+
+func (a *app) callsShowCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show <session> <turn> [call]", Short: "Show how the calls of a turn stand, or the result of one",
+		Long: "Shows how each call of a turn stands. With a call it prints that call's result, as `toolwire call`\n" +
+			"would have, exit code included.",
+		Example: "  toolwire calls show s-1 t-1\n  toolwire calls show s-1 t-1 c1 --json",
+		Args:    args(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, l, done, err := a.client("calls show")
+			if err != nil {
+				return err
+			}
+			defer done()
+			k := events.CallKey{Session: events.SessionID(args[0]), Turn: events.TurnID(args[1])}
+			if len(args) == 3 {
+				k.Call = events.CallID(args[2])
+				r, err := c.Result(cmd.Context(), k)
+				if err != nil {
+					return a.diagnose(cmd.Context(), l, err)
+				}
+				return a.printResult(k, r)
+			}
+			return a.diagnose(cmd.Context(), l, a.callsShow(cmd.Context(), c, k))
+		},
+	}
+	a.jsonFlag(cmd)
+	return cmd
+}
+
+func (a *app) callsShow(ctx context.Context, c *agent.Client, k events.CallKey) error {
+	s, err := c.Status(ctx, k.Session, k.Turn)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(s)
+	}
+	a.print("turn %s of session %s, from agent %s at %s\n\n",
+		show.Line(string(k.Turn)), show.Line(string(k.Session)), show.Line(string(s.Agent)), clock(s.AcceptedAt))
+	rows := make([][]string, len(s.Calls))
+	for i, call := range s.Calls {
+		started := ""
+		if call.StartedAt != nil {
+			started = clock(*call.StartedAt)
+		}
+		outcome := string(call.Result)
+		if call.Reason != "" && call.Reason != events.ReasonOK {
+			outcome += " (" + string(call.Reason) + ")"
+		}
+		rows[i] = []string{string(call.CallID), string(call.Name), string(call.State), outcome, started, call.Worker}
+	}
+	a.table([]string{"CALL", "TOOL", "STATE", "RESULT", "STARTED", "WORKER"}, rows)
+	return nil
+}
+
+func (a *app) callsWatchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "watch [session]", Short: "Watch calls start and end, until Ctrl-C",
+		Long:    "Prints a line for each call that starts with a fence or ends, of one session or of all.",
+		Example: "  toolwire calls watch\n  toolwire calls watch s-1 --json",
+		Args:    args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, done, err := a.client("calls watch")
+			if err != nil {
+				return err
+			}
+			defer done()
+			session := events.SessionID("")
+			if len(args) == 1 {
+				session = events.SessionID(args[0])
+			}
+			return a.callsWatch(cmd.Context(), c, session)
+		},
+	}
+	a.jsonFlag(cmd)
+	return cmd
+}
+
+func (a *app) callsWatch(ctx context.Context, c *agent.Client, session events.SessionID) error {
+	for e, err := range c.Watch(ctx, session) {
+		switch {
+		case errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrToken):
+			a.note("a fact that cannot be read: %s", show.Line(err.Error()))
+		case err != nil:
+			return err
+		case a.json:
+			if err := a.printFact(e); err != nil {
+				return err
+			}
+		default:
+			a.describeFact(e)
+		}
+	}
+	return nil
+}
+
+func (a *app) printFact(e events.Event) error {
+	head, err := events.Marshal(struct {
+		Type    events.Type      `json:"type"`
+		Session events.SessionID `json:"session"`
+		Turn    events.TurnID    `json:"turn"`
+		Call    events.CallID    `json:"callId"`
+		Time    time.Time        `json:"time,omitzero"`
+	}{e.Type, e.Session, e.Turn, e.Call, e.Time})
+	if err != nil {
+		return err
+	}
+	a.print("%s,\"data\":%s}\n", head[:len(head)-1], e.Data)
+	return nil
+}
+
+func (a *app) describeFact(e events.Event) {
+	k := events.CallKey{Session: e.Session, Turn: e.Turn, Call: e.Call}
+	switch e.Type {
+	case events.TypeToolResultStart:
+		var s events.ToolResultStart
+		if events.Unmarshal(e.Data, &s) == nil && s.Settle == "" {
+			a.print("%s  %s  starts on %s\n", s.At.Local().Format(time.TimeOnly), show.Line(k.String()), show.Line(s.Worker))
+		}
+	case events.TypeToolResult:
+		var r events.ToolResult
+		if events.Unmarshal(e.Data, &r) != nil {
+			return
+		}
+		colour := green
+		if r.State != events.StateSuccess {
+			colour = red
+		}
+		a.print("%s  %s  %s: %s  %s\n", r.Meta.FinishedAt.Local().Format(time.TimeOnly), show.Line(k.String()),
+			show.Line(string(r.Name)), a.paint(colour, show.Line(string(r.Reason))), brief(show.Line(r.Text())))
+	default:
+	}
+}
+
+func (a *app) callsCancelCommand() *cobra.Command {
+	noWait, reason := false, ""
+	cmd := &cobra.Command{
+		Use: "cancel <session> <turn> [call…]", Short: "Cancel calls of a turn, all if none is named",
+		Long: "Cancels calls and says what became of each: cancelled (it never ran), stopping (it runs, and was\n" +
+			"told), too_late (it had its result).",
+		Example: "  toolwire calls cancel s-1 t-1\n  toolwire calls cancel s-1 t-1 c2 --reason 'asked twice'",
+		Args:    args(2, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, l, done, err := a.client("calls cancel")
+			if err != nil {
+				return err
+			}
+			defer done()
+			what := events.CancelCalls{Reason: reason}
+			for _, id := range args[2:] {
+				what.Calls = append(what.Calls, events.CallID(id))
+			}
+			err = a.callsCancel(cmd.Context(), c, events.SessionID(args[0]), events.TurnID(args[1]), what, noWait)
+			return a.diagnose(cmd.Context(), l, err)
+		},
+	}
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "store the wish, for whatever dispatcher runs next, and do not wait")
+	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for the record")
+	a.jsonFlag(cmd)
+	return cmd
+}
+
+func (a *app) callsCancel(ctx context.Context, c *agent.Client, s events.SessionID, t events.TurnID, what events.CancelCalls, noWait bool) error {
+	if noWait {
+		ctx, cancel := context.WithTimeout(ctx, submitTimeout)
+		defer cancel()
+		return c.Cancel(ctx, s, t, what)
+	}
+	reply, err := c.CancelNow(ctx, s, t, what)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(reply.Calls)
+	}
+	rows := make([][]string, len(reply.Calls))
+	for i, o := range reply.Calls {
+		rows[i] = []string{string(o.CallID), o.Outcome}
+	}
+	a.table([]string{"CALL", "OUTCOME"}, rows)
+	return nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/toolwire/toolwire/dispatcher"
+	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/workers"
+)
+
+// service is a part that runs until it is told to stop.
+type service struct {
+	name   string
+	run    func(context.Context) error
+	ready  func() error // nil: it takes work now
+	health func() error // nil: there is no need to restart it
+	figure prometheus.Collector
+}
+
+// serve runs services, and HTTP if it has an address, until ctx ends or one of them fails; all
+// of them have ended when it returns.
+func serve(ctx context.Context, httpAddr string, log zerolog.Logger, services ...service) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range services {
+		g.Go(func() error {
+			err := s.run(ctx)
+			if err == nil && ctx.Err() == nil {
+				err = errors.New("ended by itself")
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			return nil
+		})
+	}
+	if httpAddr != "" {
+		g.Go(func() error { return serveHTTP(ctx, httpAddr, log, services) })
+	}
+	return g.Wait()
+}
+
+func newDispatcher(nc *nats.Conn, cfg dispatcher.Config, wait time.Duration) (service, error) {
+	d, err := dispatcher.New(nc, cfg)
+	if err != nil {
+		return service{}, err
+	}
+	run := func(ctx context.Context) error {
+		end := time.Now().Add(wait)
+		for {
+			err := d.Run(ctx)
+			if err == nil || !settlesItself(err) || time.Now().After(end) {
+				return err
+			}
+			cfg.Logger.Warn().Err(err).Msg("streams cannot be set up yet, trying again")
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	return service{"dispatcher", run, d.Ready, func() error { return nil }, d}, nil
+}
+
+// settlesItself says whether setting the streams up may succeed later: a cluster that starts has
+// no leader, or not all of its servers.
+func settlesItself(err error) bool {
+	if !errors.Is(err, jet.ErrTopology) {
+		return false
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		const noPeers, tooFewServers = 10005, 10074
+		return api.Code == 503 || api.ErrorCode == noPeers || api.ErrorCode == tooFewServers
+	}
+	return true
+}
+
+func newWorker(nc *nats.Conn, tools *toolkit.Toolkit, cfg workers.Config) (service, error) {
+	w, err := workers.New(nc, tools, cfg)
+	if err != nil {
+		return service{}, err
+	}
+	return service{"worker", w.Run, w.Ready, w.Health, w.Collector()}, nil
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolwire/toolwire/agent"
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/show"
+)
+
+func (a *app) toolsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "tools", Short: "See which tools there are", GroupID: "use"}
+	group(cmd)
+	cmd.AddCommand(a.toolsLsCommand(), a.toolsShowCommand())
+	return cmd
+}
+
+func (a *app) toolsLsCommand() *cobra.Command {
+	session := ""
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List the tools, who runs them, and what waits",
+		Long: "Lists the registered tools: their pool, the workers alive that run them, and the calls of the\n" +
+			"whole pool that wait and that run.",
+		Example: "  toolwire tools ls\n  toolwire tools ls --json | jq -r '.[].definition.name'",
+		Args:    args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, l, done, err := a.client("tools ls")
+			if err != nil {
+				return err
+			}
+			defer done()
+			return a.diagnose(cmd.Context(), l, a.toolsLs(cmd.Context(), c, events.SessionID(session)))
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "only what this session may call")
+	a.jsonFlag(cmd)
+	return cmd
+}
+
+func (a *app) toolsLs(ctx context.Context, c *agent.Client, session events.SessionID) error {
+	tools, err := collect(c.Tools(ctx, session))
+	if err != nil {
+		return err
+	}
+	if a.json {
+		infos := make([]events.ToolInfo, len(tools))
+		for i, t := range tools {
+			infos[i] = t.Info
+		}
+		return a.printJSON(infos)
+	}
+	if len(tools) == 0 {
+		a.note("no tools yet; start a worker, such as `toolwire worker`")
+		return nil
+	}
+	rows := make([][]string, len(tools))
+	for i, t := range tools {
+		rows[i] = []string{
+			string(t.Name), t.Info.Pool, strconv.Itoa(t.Info.Workers),
+			strconv.FormatUint(t.Info.Backlog, 10), strconv.FormatUint(t.Info.InFlight, 10), brief(t.Description),
+		}
+	}
+	a.table([]string{"NAME", "POOL", "WORKERS", "WAITING", "RUNNING", "DESCRIPTION"}, rows)
+	return nil
+}
+
+// collect reads a listing to its end.
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	all := []T{}
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func (a *app) toolsShowCommand() *cobra.Command {
+	format := ""
+	cmd := &cobra.Command{
+		Use: "show <tool>", Short: "Show a tool: what it does, its arguments, how it runs",
+		Example: "  toolwire tools show get_current_time\n  toolwire tools show get_current_time --format anthropic",
+		Args:    args(1, 1), ValidArgsFunction: a.completeTools,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, l, done, err := a.client("tools show")
+			if err != nil {
+				return err
+			}
+			defer done()
+			return a.diagnose(cmd.Context(), l, a.toolsShow(cmd.Context(), c, events.ToolName(args[0]), format))
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "", "print JSON as a model's API wants it: `api` is mcp, openai, openai-chat or anthropic")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mcp", "openai", "openai-chat", "anthropic"}, cobra.ShellCompDirectiveNoFileComp))
+	a.jsonFlag(cmd)
+	return cmd
+}
+
+func (a *app) toolsShow(ctx context.Context, c *agent.Client, name events.ToolName, format string) error {
+	var shape func(agent.Tool) any
+	switch format {
+	case "":
+	case "mcp":
+		shape = func(t agent.Tool) any { return t.MCP() }
+	case "openai":
+		shape = func(t agent.Tool) any { return t.OpenAI() }
+	case "openai-chat":
+		shape = func(t agent.Tool) any { return t.OpenAIChat() }
+	case "anthropic":
+		shape = func(t agent.Tool) any { return t.Anthropic() }
+	default:
+		return usagef("format %q; give mcp, openai, openai-chat or anthropic with --format", format)
+	}
+	t, err := c.Tool(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case shape != nil:
+		return a.printJSON(shape(t))
+	case a.json:
+		return a.printJSON(t.Info)
+	}
+	a.describeTool(t)
+	return nil
+}
+
+func (a *app) describeTool(t agent.Tool) {
+	a.print("%s", a.paint(bold, show.Line(string(t.Name))))
+	if t.Title != "" {
+		a.print("  %s", show.Line(t.Title))
+	}
+	a.print("\n%s\n\n", show.Text(t.Description))
+	effect := "runs at most once: it has side effects"
+	switch {
+	case t.ReadOnly:
+		effect = "read-only: may run again after a crash"
+	case t.Idempotent:
+		effect = "idempotent: may run again after a crash"
+	}
+	limit := func(n int, none string) string {
+		if n == 0 {
+			return none
+		}
+		return strconv.Itoa(n)
+	}
+	for _, f := range [][2]string{
+		{"promise", effect},
+		{"timeout", t.AttemptTimeout().String() + " an attempt, " + strconv.Itoa(max(t.Attempts, 1)) + " attempts, " + t.QueueLimit().String() + " in the queue"},
+		{"at once", limit(t.MaxInFlight, "no limit over the whole fleet")},
+		{"pool", t.Info.Pool + ", of worker program " + t.Info.Source},
+		{"workers", fmt.Sprintf("%d alive; %d calls of the pool wait, %d run", t.Info.Workers, t.Info.Backlog, t.Info.InFlight)},
+		{"hash", t.Info.Hash},
+	} {
+		a.print("%-9s %s\n", f[0], show.Line(f[1]))
+	}
+	for _, u := range t.Info.Unhealthy {
+		a.print("%s   %s\n", a.paint(yellow, "beware"), show.Line(u))
+	}
+	a.print("\narguments\n%s\n", indent(t.InputSchema))
+	if len(t.OutputSchema) > 0 {
+		a.print("\nstructured result\n%s\n", indent(t.OutputSchema))
+	}
+}
+
+func indent(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "  ", "  ") != nil {
+		return show.Text(string(raw))
+	}
+	return "  " + show.Text(b.String())
+}
+
+// completeTimeout bounds the completion of a tool's name: a shell must not hang.
+const completeTimeout = time.Second
+
+// completeTools offers the names of the tools there are, with what they do.
+func (a *app) completeTools(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault // @file
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+	defer cancel()
+	found := make(chan []string, 1)
+	go func() { found <- a.toolNames(ctx, prefix) }()
+	select {
+	case names := <-found:
+		return names, cobra.ShellCompDirectiveNoFileComp
+	case <-ctx.Done():
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a *app) toolNames(ctx context.Context, prefix string) (names []string) {
+	c, _, done, err := a.client("completion")
+	if err != nil {
+		return nil
+	}
+	defer done()
+	for t, err := range c.Tools(ctx, "") {
+		if err != nil {
+			return names
+		}
+		if strings.HasPrefix(string(t.Name), prefix) {
+			names = append(names, string(t.Name)+"\t"+show.Line(brief(t.Description)))
+		}
+	}
+	return names
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/toolwire/toolwire/agent"
+	"github.com/toolwire/toolwire/dispatcher"
+	"github.com/toolwire/toolwire/internal/embed"
+	"github.com/toolwire/toolwire/workers"
+	"github.com/toolwire/toolwire/workers/builtin"
+)
+
+const (
+	defaultAddr = "127.0.0.1:4222"
+	builtinName = "builtin" // worker program of the built-in tools
+)
+
+type upFlags struct {
+	addr, store, sync, http string
+	maxStore                byteSize
+	log                     logFlags
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var f upFlags
+	cmd := &cobra.Command{
+		Use: "up", Short: "Run everything in this process: NATS, a dispatcher, the built-in tools",
+		Long: "Runs an embedded NATS server with its data on disk, a dispatcher, and a worker with the\n" +
+			"built-in tools. Nothing else is needed. The other commands find it by themselves.\n\n" +
+			"It listens on loopback without passwords: every process of this machine may use it.\n" +
+			"Ctrl-C lets running calls end (up to 30 s) and stops; a second one stops at once.",
+		Example: "  toolwire up\n  toolwire up --addr 127.0.0.1:0 --store /tmp/try   # any free port, data of its own",
+		GroupID: "run", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd.Context(), f) },
+	}
+	p := cmd.Flags()
+	p.StringVar(&f.addr, "addr", a.setting("", "TOOLWIRE_ADDR"), "`address` of the NATS server, port 0: any free one (TOOLWIRE_ADDR; default "+defaultAddr+")")
+	p.StringVar(&f.store, "store", "", "data `directory` (default: toolwire/nats in the state directory of the user)")
+	syncFlag(cmd, &f.sync)
+	p.Var(&f.maxStore, "max-store", "most `bytes` on disk, such as 20G (default: bounded by the streams, some 13G)")
+	httpFlag(cmd, &f.http)
+	f.log.register(cmd, "warn")
+	return cmd
+}
+
+func syncFlag(cmd *cobra.Command, sync *string) {
+	cmd.Flags().StringVar(sync, "sync", "1s", "`when` data is forced to disk: every so often, or always, before it is acknowledged")
+}
+
+func (a *app) up(ctx context.Context, f upFlags) error {
+	begin := time.Now()
+	log, err := a.logger(f.log)
+	if err != nil {
+		return err
+	}
+	if f.store == "" {
+		dir, err := a.stateDir()
+		if err != nil {
+			return err
+		}
+		f.store = filepath.Join(dir, "nats")
+	}
+	srv, err := embed.Start(embed.Config{
+		Store: f.store, Addr: f.addr, Sync: f.sync, MaxStore: int64(f.maxStore),
+		Logger: log.With().Str("component", "nats").Logger(),
+	})
+	if err != nil {
+		return err
+	}
+	defer srv.Stop()
+	return a.upOn(ctx, srv, f, begin, log)
+}
+
+// upOn runs the services on a server of this process.
+func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time.Time, log zerolog.Logger) error {
+	var conns []*nats.Conn
+	defer func() {
+		for _, nc := range conns {
+			nc.Close()
+		}
+	}()
+	connect := func(name string) (*nats.Conn, error) {
+		nc, err := nats.Connect("", nats.InProcessServer(srv), nats.Name("toolwire "+name), nats.MaxReconnects(-1))
+		if err == nil {
+			conns = append(conns, nc)
+		}
+		return nc, err
+	}
+	dc, err := connect("dispatcher")
+	if err != nil {
+		return err
+	}
+	d, err := newDispatcher(dc, dispatcher.Config{Prefix: a.prefix(), MaxBytes: share(f.maxStore), Logger: log}, 0)
+	if err != nil {
+		return err
+	}
+	tools, err := builtin.Toolkit()
+	if err != nil {
+		return err
+	}
+	wc, err := connect("worker")
+	if err != nil {
+		return err
+	}
+	w, err := newWorker(wc, tools, workers.Config{Name: builtinName, Prefix: a.prefix(), Logger: log})
+	if err != nil {
+		return err
+	}
+	cc, err := connect("up")
+	if err != nil {
+		return err
+	}
+	c, err := agent.New(cc, agent.Config{Prefix: a.prefix()})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var names []string
+	for t := range tools.All() {
+		names = append(names, string(t.Definition().Name))
+	}
+	announce := service{
+		"ready", func(ctx context.Context) error { return a.announce(ctx, c, d, names, srv.URL(), f, begin) },
+		d.ready, d.health,
+		noFigures{},
+	}
+	// A worker announces itself when it starts: somebody should listen by then.
+	run := w.run
+	w.run = func(ctx context.Context) error {
+		if !awaitReady(ctx, d) {
+			return nil
+		}
+		return run(ctx)
+	}
+	err = serve(ctx, f.http, log, d, w, announce)
+	if err == nil {
+		a.note("stopped")
+	}
+	return err
+}
+
+// share is what each of the large streams may take of the whole store; 0: the default.
+func share(maxStore byteSize) int64 { return int64(maxStore) / 4 }
+
+// announce waits until the built-in tools can be called, says what to try, and stays until ctx ends.
+func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []string, url string, f upFlags, begin time.Time) error {
+	for _, name := range names {
+		if err := awaitTool(ctx, c, d, name); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	forget, err := a.writeLocal(local{URL: url, PID: os.Getpid()})
+	if err != nil {
+		return err
+	}
+	defer forget()
+	a.print("%s in %d ms: %s, data in %s\n\n", a.paint(green, "ready"), time.Since(begin).Milliseconds(), url, f.store)
+	a.print("Try, in another terminal:\n")
+	a.print("  toolwire call get_current_time '{\"timezone\":\"Europe/Berlin\"}'\n")
+	a.print("  nats --server %s sub --count 1 'toolwire.live.result.>'   # results, as any NATS client sees them\n", url)
+	<-ctx.Done()
+	a.note("stopping: running calls may end; again to stop at once")
+	return nil
+}
+
+// awaitReady waits until a service is ready; false if ctx ended before.
+func awaitReady(ctx context.Context, s service) bool {
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for s.ready() != nil {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-again.C:
+		}
+	}
+	return true
+}
+
+// awaitTool waits until a tool is registered and a worker runs it, or ctx ends.
+func awaitTool(ctx context.Context, c *agent.Client, d service, name string) error {
+	if !awaitReady(ctx, d) {
+		return nil
+	}
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		t, err := c.Tool(ctx, toolName(name))
+		switch {
+		case err == nil && t.Info.Workers > 0 || ctx.Err() != nil:
+			return nil
+		case err == nil, errors.Is(err, agent.ErrNotFound), errors.Is(err, agent.ErrUnavailable):
+		default:
+			return fmt.Errorf("tool %s: %w", name, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+	}
+}
