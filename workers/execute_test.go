@@ -197,6 +197,30 @@ func TestLargeResultTravelsByReference(t *testing.T) {
 	})
 }
 
+// What cannot be stored as it is gets a small result in its place, never silence.
+func TestResultThatCannotBeStored(t *testing.T) {
+	for name, c := range map[string]struct {
+		result func() toolkit.Result
+		reason events.Reason
+	}{
+		"no JSON": {func() toolkit.Result { return toolkit.Result{Content: []events.Content{events.Content("{")}} }, events.ReasonToolError},
+		"over all caps": {func() toolkit.Result {
+			return toolkit.Result{Content: []events.Content{events.Text(strings.Repeat("x", 17<<20))}}
+		}, events.ReasonResultTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(b *bench) {
+				tool := toolkit.MustDefine("x", "returns", func(context.Context, none) (toolkit.Result, error) { return c.result(), nil },
+					&toolkit.Options{MaxResult: 1 << 30})
+				b.start(workers.Config{}, tool)
+				b.dispatch("x", "c1", nil)
+				b.want(b.result("c1", time.Minute), c.reason)
+				b.idle()
+			})
+		})
+	}
+}
+
 func TestLargeArgumentsAreFetched(t *testing.T) {
 	bubble(t, func(b *bench) {
 		tool := toolkit.MustDefine("len", "counts", func(_ context.Context, in struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -63,11 +62,22 @@ func (w *Worker) store(ctx context.Context, c *call, r events.ToolResult) error 
 	a := w.attributes(c)
 	a.ID, a.Type, a.Time = "result/"+c.key.String(), events.TypeToolResult, r.Meta.FinishedAt
 	e, err := events.New(a, r)
-	if err != nil {
+	switch {
+	case err != nil && size(r) > events.MaxSize-64<<10: // the rest of an event is small
+		return fmt.Errorf("%w: %w", jet.ErrBody, err)
+	case err != nil:
 		return fmt.Errorf("%w: %w", errNoJSON, err)
 	}
 	_, err = w.bus.Store(ctx, jet.Out{Subject: w.bus.Result(c.key), Event: e})
 	return err
+}
+
+func size(r events.ToolResult) int {
+	n := len(r.StructuredContent)
+	for _, c := range r.Content {
+		n += len(c)
+	}
+	return n
 }
 
 // unfit says whether a result will never be stored as it is.
@@ -163,68 +173,6 @@ func returnDelay(count int, left time.Duration) time.Duration {
 		return delay
 	}
 	return max(delay, left/time.Duration(max(maxDeliveries-count, 1)))
-}
-
-// bury puts a message aside that cannot be read: a copy for the operator, a result for the agent,
-// and only then the end of it.
-func (w *Worker) bury(ctx context.Context, c *call, d *jet.Delivery, why error) {
-	log := w.log.With().Str("subject", d.Subject).Uint64("seq", d.Seq).Logger()
-	log.Error().Err(why).Msg("dead letter")
-	w.stats.dead.Add(1)
-	if err := w.copyDead(ctx, d, why); err != nil {
-		log.Error().Err(err).Msg("dead letter not copied, will be delivered again")
-		_ = d.Nak(5 * time.Second)
-		return
-	}
-	if c.nonce != "" && !w.settleDead(ctx, c) {
-		return
-	}
-	if err := d.Term("unreadable"); err != nil {
-		log.Debug().Err(err).Msg("not terminated")
-	}
-}
-
-// settleDead reports whether the call has its result.
-func (w *Worker) settleDead(ctx context.Context, c *call) bool {
-	c.fenced = true // its tool may be anything
-	m, reason, err := w.fence(ctx, c, events.ReasonDeadLetter)
-	switch {
-	case err != nil || m == moveWait:
-		w.nak(c, 2*time.Second)
-		return false
-	case m == moveAck:
-		return true
-	}
-	return w.publish(ctx, c, verdict(c, reason))
-}
-
-func (w *Worker) copyDead(ctx context.Context, d *jet.Delivery, why error) error {
-	h := nats.Header{events.HeaderDeadReason: {oneLine(why.Error())}, events.HeaderDeadSubject: {d.Subject}}
-	for k, v := range d.Header {
-		if len(k) < 5 || !strings.EqualFold(k[:5], "Nats-") { // orders to the server are not repeated
-			h[k] = v
-		}
-	}
-	m := &nats.Msg{Subject: w.bus.Dead("work", d.Subject), Header: h, Data: d.Data}
-	ctx, cancel := context.WithTimeout(ctx, jet.Lease/2)
-	defer cancel()
-	_, err := w.bus.JetStream().PublishMsg(ctx, m, jetstream.WithMsgID(fmt.Sprintf("%s-%d", w.bus.WorkStream(), d.Seq)))
-	if err != nil {
-		return fmt.Errorf("dead letter: %w", err)
-	}
-	return nil
-}
-
-// oneLine makes s fit for a header.
-func oneLine(s string) string {
-	const most = 1024
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, s)
-	return s[:min(len(s), most)]
 }
 
 // note is the log with the fields of a call.
