@@ -38,6 +38,13 @@ func (d *Dispatcher) hearAnnouncements(ctx context.Context) error {
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	d.presence.begin()
+	// Workers announce themselves to a new dispatcher at once; otherwise it hears them within seconds.
+	err = d.bus.Send(d.bus.Changed("dispatcher"), events.Event{Attributes: events.Attributes{
+		ID: "changed/dispatcher/" + d.cfg.Instance, Source: d.source(), Type: typeChanged, Time: time.Now(),
+	}})
+	if err != nil {
+		return fmt.Errorf("ask for announcements: %w", err)
+	}
 	l := &learner{d: d, gate: make(chan struct{}, learners), busy: make(map[events.ToolName]bool)}
 	defer l.wg.Wait()
 	tick := time.NewTicker(presenceTTL / 3)

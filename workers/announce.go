@@ -24,6 +24,7 @@ type desk struct {
 	definitions chan *nats.Msg // dispatchers ask what a hash stands for
 	alive       chan *nats.Msg // workers ask whether a call still runs here
 	stops       chan *nats.Msg // dispatchers stop running calls
+	dispatchers chan *nats.Msg // a dispatcher began to listen
 	subs        []*nats.Subscription
 }
 
@@ -33,6 +34,7 @@ func (w *Worker) open() (*desk, error) {
 	d := &desk{
 		w: w, inbox: nc.NewInbox() + ".",
 		definitions: make(chan *nats.Msg, 1024), alive: make(chan *nats.Msg, 1024), stops: make(chan *nats.Msg, 8192),
+		dispatchers: make(chan *nats.Msg, 16),
 	}
 	for _, s := range []struct {
 		subject string
@@ -41,6 +43,7 @@ func (w *Worker) open() (*desk, error) {
 		{d.inbox + "*", d.definitions},
 		{w.bus.Alive(w.instance), d.alive},
 		{w.bus.Under("stop"), d.stops},
+		{w.bus.Changed("dispatcher"), d.dispatchers},
 	} {
 		sub, err := nc.ChanSubscribe(s.subject, s.to)
 		if err != nil {
@@ -78,6 +81,10 @@ func (d *desk) serve(done <-chan struct{}) {
 			d.announce(true)
 		case <-tick.C:
 			d.announce(false)
+		case <-d.dispatchers:
+			if stopping != nil {
+				d.announce(false)
+			}
 		case m := <-d.definitions:
 			d.define(m)
 		case m := <-d.alive:
