@@ -216,6 +216,10 @@ func TestCancelledDuringAnOutageOfIntake(t *testing.T) {
 		x.store(w.bus.Result(key("t", "c")), events.TypeToolResult, key("t", "c"), events.ToolResult{CallID: "c", State: events.StateInterrupted, Reason: events.ReasonCancelled})
 		wait(time.Hour)
 		w.dispatcher()
+		wait(time.Minute)
+		if n := w.count(w.bus.WorkStream(), ">"); n != 0 {
+			t.Errorf("%d work of a call that has its result", n)
+		}
 		wait(30 * time.Minute)
 		y := w.worker([]toolkit.Definition{def}, func(x *worker) { x.instance = "third" })
 		wait(time.Minute)
