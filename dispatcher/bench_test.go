@@ -23,6 +23,7 @@ func BenchmarkIntake(b *testing.B) {
 }
 
 func benchIntake(b *testing.B, calls int) {
+	b.Helper()
 	b.ReportAllocs()
 	srv := natstest.Start(b)
 	bus := srv.Bus()

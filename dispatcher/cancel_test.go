@@ -127,6 +127,44 @@ func TestCancelOfNothing(t *testing.T) {
 	})
 }
 
+// A call ends and is forgotten while its cancel is under way: it is not settled a second time.
+func TestCancelOfWhatIsJustForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.dispatcher()
+		w.register(first, bookDef())
+		first.stop()
+		d, err := dispatcher.New(w.srv.Conn(), dispatcher.Config{NoHistory: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		armed := false
+		d.SetFault(func(step string) error {
+			if armed && step == "settle.start" {
+				for _, name := range []string{w.bus.WorkStream(), w.bus.CallsStream(), w.bus.JournalStream()} {
+					if s, err := w.bus.JetStream().Stream(t.Context(), name); err != nil || s.Purge(t.Context()) != nil {
+						t.Error("not purged")
+					}
+				}
+			}
+			return nil
+		})
+		w.start(d)
+		w.submit("t", call("c", "book", ""))
+		wait(time.Second)
+		m, err := w.bus.Next(t.Context(), w.bus.WorkStream(), 1, ">")
+		if err != nil || w.bus.Delete(t.Context(), w.bus.WorkStream(), m.Seq) != nil { // as if it had just been acknowledged
+			t.Fatal(err)
+		}
+		armed = true
+		w.cancel("t")
+		wait(10 * time.Second)
+		if r := w.result(key("t", "c")); r != nil {
+			t.Errorf("settled a second time: %+v", r)
+		}
+	})
+}
+
 // Another agent's cancel does not reach the turn.
 func TestCancelByAnotherAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +225,7 @@ func TestKilledWhileCancelling(t *testing.T) {
 			first.stop()
 			w.cancel("t")
 			dying, died := w.faulty(n)
-			wait(3 * time.Second)
+			wait(15 * time.Second)
 			dying.stop()
 			at = died()
 			w.dispatcher(func(c *dispatcher.Config) { c.Name = "second" })

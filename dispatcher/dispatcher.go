@@ -30,7 +30,7 @@ type Config struct {
 	Memory    bool  // keep all in memory (benchmarks)
 
 	Slots     int           // turns handled at once; 0: 256
-	Window    time.Duration // how long facts outlive all that may still need them; 0: 15 min
+	Window    time.Duration // how long facts are kept at least, and a turn is refused a second time; 0: 15 min
 	Tick      time.Duration // between two sweeps, at least 1 s; 0: 10 s
 	Operators []string      // actors who may act on anyone's turn; nil: local
 

@@ -21,7 +21,7 @@ const atOnce = 32
 // may be stored already, by another dispatcher or an earlier delivery; that is success. Only
 // when it returns nil may the turn be acknowledged.
 func (d *Dispatcher) fanOut(ctx context.Context, t *turn, delivery int, all []decision) error {
-	if delivery > 1 || time.Since(t.stored) > d.cfg.Window/2 {
+	if delivery > 1 || time.Since(t.stored) > margin/2 {
 		var err error
 		if all, err = d.undecided(ctx, t, all); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (d *Dispatcher) fanOut(ctx context.Context, t *turn, delivery int, all []de
 // undecided leaves out the calls of a redelivered (or long delayed) turn that need nothing
 // more. After a start or result nothing is published again: the result settles the call, a worker's
 // start means that its work is stored until the result is, and a settlement is finished. For a turn
-// that waited so long that facts about it could be older than the window, this is what keeps
+// that waited so long that facts about it could be older than the margin, this is what keeps
 // the horizon from forgetting a fact of a call whose work is stored only now.
 func (d *Dispatcher) undecided(ctx context.Context, t *turn, all []decision) ([]decision, error) {
 	skip := make([]bool, len(all))

@@ -12,18 +12,25 @@ import (
 	"github.com/toolwire/toolwire/internal/jet"
 )
 
-// forget purges CALLS and JOURNAL up to the horizon: what is older than the window, counted
-// from the oldest thing that could still be delivered. So however long an outage lasts, no
+// margin is how much older than the oldest thing that could still be delivered a fact must be to be
+// forgotten: what takes longer is looked up (fanout.go), what takes less is under way.
+const margin = time.Minute
+
+// forget purges CALLS and JOURNAL up to the horizon: what is older than the window, and older
+// than the oldest thing that could still be delivered. So however long an outage lasts, no
 // call and no fence is forgotten that a delivery may still ask for.
+//
+// What waits holds the horizon by its own age, not by its age and the window: else a JOURNAL filled
+// within one window stopped the intake, and the turn then waiting kept the JOURNAL full for good.
 //
 // It is sound because of the order in which a call travels, and in which this reads. A
 // call is un-acknowledged in CALLS until its work is stored, and its work is stored until its result
 // is; CALLS is looked at before WORK, so a call under way is seen in one of them. Its facts are
 // stored after its turn, whose time WORK knows (AcceptedAt). A call whose work is stored only
-// long after its turn has its facts looked up first (fanout.go), so none older than the window
-// matters. CALLS is purged before JOURNAL: where the turn is there, so are all its facts.
+// long after its turn has its facts looked up first (fanout.go), so none older than the margin
+// matters to it. CALLS is purged before JOURNAL: where the turn is there, so are all its facts.
 func (d *Dispatcher) forget(ctx context.Context, now time.Time) error {
-	bounds := []time.Time{now}
+	var bounds []time.Time
 	for _, bound := range []func(context.Context) (time.Time, error){d.oldestTurn, d.oldestWork, d.oldestCancel, d.oldestDue} {
 		t, err := bound(ctx)
 		if err != nil {
@@ -31,7 +38,7 @@ func (d *Dispatcher) forget(ctx context.Context, now time.Time) error {
 		}
 		bounds = append(bounds, t)
 	}
-	cut := horizon(d.cfg.Window, bounds...)
+	cut := horizon(now.Add(-d.cfg.Window), bounds...)
 	for _, name := range []string{d.bus.CallsStream(), d.bus.JournalStream()} {
 		if err := d.at("horizon.purge"); err != nil {
 			return err
@@ -44,16 +51,16 @@ func (d *Dispatcher) forget(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// horizon is the time before which facts are forgotten: the earliest bound less the window.
-// Zero bounds bind nothing.
-func horizon(window time.Duration, bounds ...time.Time) time.Time {
-	var first time.Time
+// horizon is the time before which facts are forgotten: the start of the window, or a margin
+// before the earliest bound. Zero bounds bind nothing.
+func horizon(window time.Time, bounds ...time.Time) time.Time {
+	cut := window
 	for _, b := range bounds {
-		if !b.IsZero() && (first.IsZero() || b.Before(first)) {
-			first = b
+		if b = b.Add(-margin); !b.Add(margin).IsZero() && b.Before(cut) {
+			cut = b
 		}
 	}
-	return first.Add(-window)
+	return cut
 }
 
 // oldestTurn is when the oldest turn was stored that may still be delivered.

@@ -15,13 +15,14 @@ func TestHorizon(t *testing.T) {
 		bounds []time.Time
 		want   time.Time
 	}{
-		"nothing under way":    {[]time.Time{now, {}, {}}, now.Add(-time.Minute)},
-		"work of an hour ago":  {[]time.Time{now, {}, now.Add(-time.Hour)}, now.Add(-61 * time.Minute)},
-		"the oldest counts":    {[]time.Time{now, now.Add(-time.Second), now.Add(-time.Hour), now.Add(-time.Minute)}, now.Add(-61 * time.Minute)},
-		"something to come":    {[]time.Time{now, now.Add(time.Hour)}, now.Add(-time.Minute)},
-		"a clock that is slow": {[]time.Time{now, now.Add(-time.Nanosecond)}, now.Add(-time.Minute - time.Nanosecond)},
+		"nothing under way":   {[]time.Time{{}, {}}, now},
+		"work of an hour ago": {[]time.Time{{}, now.Add(-time.Hour)}, now.Add(-time.Hour - margin)},
+		"the oldest counts":   {[]time.Time{now.Add(-time.Second), now.Add(-time.Hour), now.Add(-time.Minute)}, now.Add(-time.Hour - margin)},
+		"within the window":   {[]time.Time{now.Add(time.Hour)}, now},
+		"just outside of it":  {[]time.Time{now.Add(margin - 1)}, now.Add(-1)},
+		"just within it":      {[]time.Time{now.Add(margin)}, now},
 	} {
-		if got := horizon(time.Minute, c.bounds...); !got.Equal(c.want) {
+		if got := horizon(now, c.bounds...); !got.Equal(c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
@@ -94,7 +95,7 @@ func (m *model) step() (dies bool) {
 
 // forget is what Dispatcher.forget does.
 func (m *model) forget() {
-	bounds := []time.Time{m.now}
+	var bounds []time.Time
 	var oldest *lived
 	for _, c := range m.calls {
 		if c.turn && !c.acked {
@@ -107,7 +108,7 @@ func (m *model) forget() {
 	if oldest != nil {
 		bounds = append(bounds, oldest.accepted)
 	}
-	cut := horizon(m.window, bounds...)
+	cut := horizon(m.now.Add(-m.window), bounds...)
 	for _, c := range m.calls {
 		c.turn = c.turn && !c.accepted.Before(cut)
 		if c.start.Before(cut) {
@@ -125,7 +126,7 @@ func (m *model) take(c *lived) {
 	}
 	c.deliveries++
 	known := false
-	if c.deliveries > 1 || m.now.Sub(c.accepted) > m.window/2 { // fanOut looks before it publishes
+	if c.deliveries > 1 || m.now.Sub(c.accepted) > margin/2 { // fanOut looks before it publishes
 		known = !c.start.IsZero() || !c.final.IsZero()
 		if !c.start.IsZero() && c.settled && c.final.IsZero() {
 			c.finish(m.now)

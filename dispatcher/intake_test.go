@@ -252,6 +252,39 @@ func TestBackPressure(t *testing.T) {
 	})
 }
 
+// A JOURNAL that was filled within one window empties again though turns wait, and those that wait
+// beyond the window are not forgotten.
+func TestBackPressureEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.dispatcher()
+		s, err := w.bus.JetStream().Stream(t.Context(), w.bus.JournalStream())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.CachedInfo().Config
+		cfg.MaxMsgs = 10
+		if _, err := w.bus.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			w.submit(fmt.Sprint("t", i), call("c", "nope", ""))
+			wait(time.Second)
+		}
+		wait(2 * time.Minute)
+		for i := range 3 {
+			w.submit(fmt.Sprint("late", i), call("c", "nope", ""))
+		}
+		wait(10 * time.Minute)
+		if d.Ready() == nil || w.result(key("late0", "c")) != nil {
+			t.Error("turns are taken, though JOURNAL is full")
+		}
+		for i := range 3 {
+			w.want(key(fmt.Sprint("late", i), "c"), 20*time.Minute, events.ReasonNotFound)
+		}
+	})
+}
+
 // Two dispatchers take a stream of turns: each call once, none lost.
 func TestTwoDispatchersShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -324,7 +357,7 @@ func killAt(t *testing.T, n int) string {
 	deadline := time.Now().Add(3 * time.Minute)
 	w.publish("u", events.ToolCalls{Calls: []events.Call{call("a", "book", ""), call("b", "look", "")}, Deadline: &deadline})
 	dying, died := w.faulty(n)
-	wait(3 * time.Second)
+	wait(15 * time.Second) // longer than a lease: the first may have got a turn in its last moment
 	dying.stop()
 	second := w.dispatcher(func(c *dispatcher.Config) { c.Name = "second" })
 	w.registered(second, 2)
@@ -339,6 +372,12 @@ func killAt(t *testing.T, n int) string {
 	for _, turn := range []string{"t", "u"} {
 		if got := x.runs(key(turn, "a")); got != 1 {
 			t.Errorf("died at %s: the call with side effects ran %d times", died(), got)
+		}
+	}
+	for _, k := range []events.CallKey{key("t", "c"), key("u", "b")} {
+		// Nothing is published for a call that has its result, so not even this runs again.
+		if got := x.runs(k); got != 1 {
+			t.Errorf("died at %s: %s ran %d times", died(), k, got)
 		}
 	}
 	if got := w.count(w.bus.JournalStream(), w.bus.Under("result")); got != 6 {

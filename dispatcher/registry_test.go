@@ -184,7 +184,11 @@ func TestBadAnnouncements(t *testing.T) {
 		announce(lookDef(), lookDef().Hash(), "", "")
 		announce(good, "00", "", "")
 		announce(good, good.Hash(), "", w.bus.Announce("shop", "other"))
-		announce(good, good.Hash(), w.bus.Timer("sweep"), "") // a confused deputy
+		// A confused deputy: the dispatcher would publish with its own rights.
+		if _, err := nc.Subscribe("victim", func(*nats.Msg) { t.Error("a message was sent to where an announcement pointed") }); err != nil {
+			t.Fatal(err)
+		}
+		announce(good, good.Hash(), "victim", "")
 		_ = nc.Publish(w.bus.Announce("shop", "book"), []byte("garbage"))
 		w.submit("t", call("c", "book", ""))
 		w.want(key("t", "c"), time.Second, events.ReasonNotFound)

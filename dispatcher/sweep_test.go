@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolwire/toolwire/dispatcher"
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/toolkit"
 )
 
@@ -216,6 +217,10 @@ func TestCancelledDuringAnOutageOfIntake(t *testing.T) {
 		x.store(w.bus.Result(key("t", "c")), events.TypeToolResult, key("t", "c"), events.ToolResult{CallID: "c", State: events.StateInterrupted, Reason: events.ReasonCancelled})
 		wait(time.Hour)
 		w.dispatcher()
+		wait(time.Minute)
+		if n := w.count(w.bus.WorkStream(), ">"); n != 0 {
+			t.Errorf("%d work of a call that has its result", n)
+		}
 		wait(30 * time.Minute)
 		y := w.worker([]toolkit.Definition{def}, func(x *worker) { x.instance = "third" })
 		wait(time.Minute)
@@ -266,6 +271,33 @@ func TestWaitingWorkHoldsTheHorizon(t *testing.T) {
 		wait(time.Hour)
 		if n := w.count(w.bus.CallsStream(), ">") + w.count(w.bus.JournalStream(), ">"); n != 0 {
 			t.Errorf("got %d facts, want none: nothing waits any more", n)
+		}
+	})
+}
+
+// A turn that cannot be taken in, because a stream is away, is kept however long that lasts.
+func TestTurnWaitsForABodyThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.dispatcher()
+		if err := w.bus.JetStream().DeleteStream(t.Context(), w.bus.BodiesStream()); err != nil {
+			t.Fatal(err)
+		}
+		e := events.Event{Attributes: events.Attributes{
+			ID: "1", Source: "/a", Type: events.TypeToolCalls,
+			DataRef: "toolwire-body:x?chunks=1&size=5&sha256=2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+		}}
+		if _, err := w.bus.Store(t.Context(), jet.Out{Subject: w.bus.Calls("local", "s", "t"), Event: e}); err != nil {
+			t.Fatal(err)
+		}
+		wait(time.Hour)
+		if calls, dead := w.count(w.bus.CallsStream(), ">"), w.count(w.bus.DeadStream(), ">"); calls != 1 || dead != 0 {
+			t.Errorf("got %d turns, %d dead letters, want the turn kept", calls, dead)
+		}
+		w.dispatcher() // sets the stream up again; the body is lost
+		wait(time.Minute)
+		if dead := w.count(w.bus.DeadStream(), ">"); dead != 1 {
+			t.Errorf("got %d dead letters, want 1", dead)
 		}
 	})
 }
