@@ -86,24 +86,45 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 }
 
 func (a *app) toolsShowCommand() *cobra.Command {
-	format := ""
+	format, wait := "", time.Duration(0)
 	cmd := &cobra.Command{
 		Use: "show <tool>", Short: "Show a tool: what it does, its arguments, how it runs",
-		Example: "  toolwire tools show get_current_time\n  toolwire tools show get_current_time --format anthropic",
-		Args:    args(1, 1), ValidArgsFunction: a.completeTools,
+		Example: "  toolwire tools show get_current_time\n  toolwire tools show get_current_time --format anthropic\n" +
+			"  toolwire tools show demo_sleep --wait 10s   # until a worker runs it",
+		Args: args(1, 1), ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, l, done, err := a.client("tools show")
 			if err != nil {
 				return err
 			}
 			defer done()
-			return a.diagnose(cmd.Context(), l, a.toolsShow(cmd.Context(), c, events.ToolName(args[0]), format))
+			name := events.ToolName(args[0])
+			awaitWorker(cmd.Context(), c, name, wait)
+			return a.diagnose(cmd.Context(), l, a.toolsShow(cmd.Context(), c, name, format))
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "", "print JSON as a model's API wants it: `api` is mcp, openai, openai-chat or anthropic")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most so `long` for a worker that runs it")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mcp", "openai", "openai-chat", "anthropic"}, cobra.ShellCompDirectiveNoFileComp))
 	a.jsonFlag(cmd)
 	return cmd
+}
+
+// awaitWorker waits until somebody runs a tool, for a bounded time.
+func awaitWorker(ctx context.Context, c *agent.Client, name events.ToolName, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		if t, err := c.Tool(ctx, name); err == nil && t.Info.Workers > 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+	}
 }
 
 func (a *app) toolsShow(ctx context.Context, c *agent.Client, name events.ToolName, format string) error {

@@ -14,7 +14,9 @@ import (
 
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/dispatcher"
+	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/embed"
+	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/workers"
 	"github.com/toolwire/toolwire/workers/builtin"
 )
@@ -133,14 +135,7 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time
 		d.ready, d.health,
 		noFigures{},
 	}
-	// A worker announces itself when it starts: somebody should listen by then.
-	run := w.run
-	w.run = func(ctx context.Context) error {
-		if !awaitReady(ctx, d) {
-			return nil
-		}
-		return run(ctx)
-	}
+	w.run = a.after(d, wc, w.run)
 	err = serve(ctx, f.http, log, d, w, announce)
 	if err == nil {
 		a.note("stopped")
@@ -173,6 +168,28 @@ func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []
 	<-ctx.Done()
 	a.note("stopping: running calls may end; again to stop at once")
 	return nil
+}
+
+// after starts a worker when the dispatcher is ready to hear its announcement, which would be
+// repeated only after seconds; and its consumer is there when it first asks for work.
+func (a *app) after(d service, nc *nats.Conn, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !awaitReady(ctx, d) {
+			return nil
+		}
+		s, err := events.NewSubjects(a.prefix())
+		if err != nil {
+			return err
+		}
+		bus, err := jet.NewBus(nc, s)
+		if err == nil {
+			err = jet.EnsurePool(ctx, bus.JetStream(), bus.Names, builtinName, 0)
+		}
+		if err != nil {
+			return err
+		}
+		return run(ctx)
+	}
 }
 
 // awaitReady waits until a service is ready; false if ctx ended before.

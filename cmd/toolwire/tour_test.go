@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// natsHeading begins the part of the tour that needs the nats CLI.
+const natsHeading = "## Be a client with the plain `nats` CLI"
+
+// The tour without the part that needs the nats CLI; tour_natscli_test.go runs all of it.
+func TestTour(t *testing.T) {
+	t.Parallel()
+	out := runTour(t, tourScript(t, func(section string) bool { return section != natsHeading }), "")
+	for _, want := range []string{
+		"ok    call",
+		"+01:00\n",
+		"timezone: \"Mars\" is no IANA time zone",
+		"exit code 4",
+		"get_current_time  finished  success",
+		"demo_append  submitted",
+		"slept 4 s\n",
+		"demo_append  finished  error (outcome_unknown)",
+		"exit code 6",
+		"\nonce\n",
+	} {
+		if !strings.Contains(out, want) && (want != "+01:00\n" || !strings.Contains(out, "+02:00\n")) { // summer time
+			t.Errorf("the tour does not say %q:\n%s", want, out)
+		}
+	}
+	if n := strings.Count(out, "\nonce\n"); n != 1 {
+		t.Errorf("%d side effects, want 1", n)
+	}
+}
+
+// tourScript joins the shell blocks of the sections that are wanted.
+func tourScript(t *testing.T, want func(section string) bool) string {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/tour.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	section, in := "", false
+	for line := range strings.Lines(string(doc)) {
+		switch trimmed := strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "## "):
+			section = trimmed
+		case trimmed == "```sh" && want(section):
+			in = true
+		case trimmed == "```":
+			in = false
+		case in:
+			script.WriteString(line)
+		}
+	}
+	if script.Len() == 0 {
+		t.Fatal("the tour has no commands")
+	}
+	return script.String()
+}
+
+// runTour runs a script as a reader would, with a port and a home of its own, and returns what it said.
+func runTour(t *testing.T, script, bin string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a free port, which the nats CLI has to know
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	// Whatever happens, nothing that it started is left.
+	script = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nset -eu\n" + script
+	cmd := exec.CommandContext(ctx, "sh", "-c", script)
+	cmd.Dir = dir
+	path := os.Getenv("PATH")
+	if bin != "" {
+		path = bin + string(filepath.ListSeparator) + path
+	}
+	cmd.Env = []string{
+		"PATH=" + path, "HOME=" + dir, "XDG_STATE_HOME=" + filepath.Join(dir, "state"),
+		"TOOLWIRE_ADDR=" + addr, "NATS_URL=nats://" + addr,
+	}
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
