@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"sync/atomic"
@@ -66,7 +67,9 @@ func TestStateIsNeverReadFromTheText(t *testing.T) {
 // T2: a panic is told to the model in a neutral sentence; value and stack stay home.
 func TestPanicStaysHome(t *testing.T) {
 	t.Parallel()
-	tool := define(t, func(context.Context) (string, error) { panic("secret /etc/shadow") }, &toolkit.Options{Attempts: 3, ReadOnly: true})
+	tool := define(t, func(context.Context) (string, error) {
+		panic("secret /etc/shadow") //nolint:forbidigo // the point of this test
+	}, &toolkit.Options{Attempts: 3, ReadOnly: true})
 	out := toolkittest.Run(t, tool, "", nil)
 	wantEnd(t, out, events.ReasonToolPanic, "internal error")
 	if strings.Contains(out.Result.Text(), "secret") {
@@ -253,7 +256,7 @@ func TestWhatAToolKnows(t *testing.T) {
 			t.Errorf("missing value: got %v, want ErrNoValue", err)
 		}
 		who, _ := toolkit.Scratch(ctx).Load("who")
-		return user.Plan + " " + toolkit.ContextFrom(ctx).Attributes["region"] + " " + who.(string), nil //nolint:forcetypeassert // set below
+		return user.Plan + " " + toolkit.ContextFrom(ctx).Attributes["region"] + " " + fmt.Sprint(who), nil
 	}, nil)
 	remember := func(next toolkit.Handler) toolkit.Handler {
 		return func(ctx context.Context, in json.RawMessage) (toolkit.Result, error) {
@@ -303,7 +306,7 @@ func TestMiddlewareOrder(t *testing.T) {
 	}
 }
 
-// T-73, T-79: a result over the tool's cap is an error or is cut to head and tail; below it it is whole.
+// T-73, T-79: a result over the tool's cap is an error or is cut to head and tail; below it the result is whole.
 func TestResultCap(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 5000)

@@ -1,6 +1,9 @@
 package toolkit
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // pruneDepth bounds the walk through recursive schemas.
 const pruneDepth = 128
@@ -50,9 +53,7 @@ func (p *properties) collect(node map[string]any, root any, depth int) {
 		return
 	}
 	if props, ok := node["properties"].(map[string]any); ok {
-		for name, sub := range props {
-			p.schema[name] = sub
-		}
+		maps.Copy(p.schema, props)
 	}
 	if req, ok := node["required"].([]any); ok {
 		for _, name := range req {

@@ -45,14 +45,14 @@ type Schemas struct{ byHash sync.Map }
 // Of returns the schema of a definition whose hash is known.
 func (s *Schemas) Of(hash string, def Definition) (*Schema, error) {
 	if v, ok := s.byHash.Load(hash); ok {
-		return v.(*Schema), nil //nolint:forcetypeassert // only this method stores
+		return v.(*Schema), nil //nolint:forcetypeassert,errcheck // only this method stores
 	}
 	schema, err := newSchema(def)
 	if err != nil {
 		return nil, err
 	}
 	v, _ := s.byHash.LoadOrStore(hash, schema)
-	return v.(*Schema), nil //nolint:forcetypeassert // only this method stores
+	return v.(*Schema), nil //nolint:forcetypeassert,errcheck // only this method stores
 }
 
 // Prepare makes arguments ready to run: none, white space, "" and null become {}, and an object

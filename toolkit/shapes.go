@@ -35,7 +35,7 @@ func (d Definition) Anthropic() any {
 	return struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description,omitempty"`
-		InputSchema json.RawMessage `json:"input_schema"`
+		InputSchema json.RawMessage `json:"input_schema"` //nolint:tagliatelle // that API's spelling
 		Strict      *bool           `json:"strict,omitempty"`
 	}{string(d.Name), d.Description, d.InputSchema, d.Strict}
 }

@@ -3,7 +3,9 @@ package spine_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -157,10 +159,8 @@ func TestMalformedTurns(t *testing.T) {
 }
 
 func with(h map[string]string, k, v string) map[string]string {
-	out := map[string]string{k: v}
-	for k, v := range h {
-		out[k] = v
-	}
+	out := maps.Clone(h)
+	out[k] = v
 	return out
 }
 
@@ -175,10 +175,13 @@ func TestDeltasOfParallelCalls(t *testing.T) {
 		return "done", nil
 	}))
 	c := f.up(1)
+	var mu sync.Mutex
 	got := map[events.CallID][]string{}
 	p := f.submit(c, agent.Turn{
 		Session: "s", Calls: []events.Call{{ID: "c1", Name: "talk"}, {ID: "c2", Name: "talk"}},
 		Progress: func(d events.ToolResultDelta) {
+			mu.Lock()
+			defer mu.Unlock()
 			s, _ := d.Content.Text()
 			got[d.CallID] = append(got[d.CallID], s)
 			if int(d.Seq) != len(got[d.CallID]) {
@@ -187,7 +190,8 @@ func TestDeltasOfParallelCalls(t *testing.T) {
 		},
 	})
 	f.await(p)
-	p.Close()
+	mu.Lock()
+	defer mu.Unlock()
 	for id, texts := range got {
 		for _, s := range texts {
 			if s != string(id) {

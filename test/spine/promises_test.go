@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +44,7 @@ func TestInterleavedTurns(t *testing.T) {
 				for n := range i%3 + 1 {
 					calls = append(calls, events.Call{Name: "echo", Input: json.RawMessage(fmt.Sprintf(`{"who":%d,"turn":%d,"call":%d}`, who, i, n))})
 				}
-				p, err := c.Submit(t.Context(), agent.Turn{Session: session, ID: events.TurnID(fmt.Sprint(i)), Calls: calls})
+				p, err := c.Submit(t.Context(), agent.Turn{Session: session, ID: events.TurnID(strconv.Itoa(i)), Calls: calls})
 				if err != nil {
 					t.Error(err)
 					return
@@ -62,10 +63,13 @@ func TestInterleavedTurns(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	got := live.copy()
 	want := 0
 	for i := range turns {
 		want += len(clients) * (i%3 + 1)
+	}
+	got := live.copy()
+	for end := time.Now().Add(30 * time.Second); len(got) < want && time.Now().Before(end); got = live.copy() {
+		<-time.After(10 * time.Millisecond) // the spy has a connection of its own
 	}
 	if len(got) != want {
 		t.Errorf("%d calls have results, want %d", len(got), want)
@@ -308,7 +312,7 @@ func TestCancelRacesStart(t *testing.T) {
 	var cancelled atomic.Int32
 	for i := range 200 {
 		wg.Go(func() {
-			turn := events.TurnID(fmt.Sprint(i))
+			turn := events.TurnID(strconv.Itoa(i))
 			p, err := c.Submit(t.Context(), agent.Turn{Session: "s", ID: turn, Calls: []events.Call{{ID: "c1", Name: "mail"}}})
 			if err != nil {
 				t.Error(err)
@@ -362,7 +366,8 @@ func TestRollingWorkersAndLimits(t *testing.T) {
 			ran.happen(ctx)
 			n := open.Add(1)
 			defer open.Add(-1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			for m := most.Load(); n > m; m = most.Load() {
+				most.CompareAndSwap(m, n)
 			}
 			<-time.After(5 * time.Millisecond)
 			return "sent", nil
@@ -375,7 +380,7 @@ func TestRollingWorkersAndLimits(t *testing.T) {
 	f.worker(8)
 	var turns []*agent.Pending
 	for i := range 50 {
-		turns = append(turns, f.submit(c, agent.Turn{Session: "s", ID: events.TurnID(fmt.Sprint(i)), Calls: []events.Call{{Name: "mail"}, {Name: "narrow"}}}))
+		turns = append(turns, f.submit(c, agent.Turn{Session: "s", ID: events.TurnID(strconv.Itoa(i)), Calls: []events.Call{{Name: "mail"}, {Name: "narrow"}}}))
 		if i == 20 {
 			go first.drain()
 		}
