@@ -20,7 +20,7 @@ import (
 )
 
 // command runs a command line in this process, away from the user's state and environment.
-func command(t *testing.T, ctx context.Context, args ...string) (exit int, stdout, stderr string) { //nolint:revive // ctx is a value here
+func command(t *testing.T, ctx context.Context, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	exit = run(ctx, args, []string{"HOME=" + t.TempDir(), "NATS_URL=nats://127.0.0.1:1"}, streams{strings.NewReader(""), &out, &err})
