@@ -75,6 +75,10 @@ docker-test: ## start the compose file with images FROM scratch (needs root and 
 e2e: ## run the tests with real processes and kill -9, uncached
 	$(GO) test -count=1 -v ./cmd/...
 
+.PHONY: tour
+tour: ## repeat docs/tour.md with the plain nats CLI (needs network once, to install it)
+	$(GO) test -tags natscli -count=1 -v -run Tour ./cmd/toolwire
+
 .PHONY: ci
 ci: ## run what CI runs, all of it
 	.ci/run

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,10 +276,42 @@ func TestWatch(t *testing.T) {
 		if _, open := <-seen; open {
 			t.Error("watching goes on after Close")
 		}
-		for _, err := range c.Watch(t.Context(), "") {
+		for _, err := range c.Watch(t.Context(), events.SessionID(strings.Repeat("x", 300))) {
 			if !errors.Is(err, agent.ErrInvalid) {
 				t.Errorf("no session: got %v, want ErrInvalid", err)
 			}
+		}
+	})
+}
+
+// Without a session, all are watched.
+func TestWatchAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, f, _ := setup(t, hold)
+		watcher := newClient(t, srv.Conn(), agent.Config{})
+		seen := make(chan events.SessionID)
+		go func() {
+			defer close(seen)
+			for e, err := range watcher.Watch(t.Context(), "") {
+				if err == nil {
+					seen <- e.Session
+				}
+			}
+		}()
+		synctest.Wait() // it listens
+		time.Sleep(time.Second)
+		for _, session := range []events.SessionID{"a session", "b"} {
+			k := events.CallKey{Session: session, Turn: "t", Call: "c"}
+			if err := f.settle(t.Context(), k, answer("c", "x")); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-seen; got != session {
+				t.Errorf("got a fact of %q, want %q", got, session)
+			}
+		}
+		watcher.Close()
+		if _, open := <-seen; open {
+			t.Error("watching goes on after Close")
 		}
 	})
 }

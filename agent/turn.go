@@ -111,8 +111,8 @@ func (c *Client) compare(ctx context.Context, e events.Event) error {
 		case !errors.Is(err, ErrUnavailable):
 			return err
 		}
-		if pause(ctx, time.Second/2) != nil {
-			return fmt.Errorf("a turn of this id is stored, and nobody could say whether it is this one: %w", err)
+		if end := pause(ctx, time.Second/2); end != nil {
+			return fmt.Errorf("a turn of this id is stored, and nobody could say whether it is this one: %w: %w", err, end)
 		}
 	}
 }

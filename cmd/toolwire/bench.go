@@ -137,8 +137,7 @@ func (a *app) childServer(sync string) bench.Server {
 		if err != nil {
 			return nil, nil, err
 		}
-		cmd := exec.CommandContext(ctx, self, //nolint:gosec // ourselves
-			"server", "--addr", "127.0.0.1:0", "--store", dir, "--sync", sync)
+		cmd := exec.CommandContext(ctx, self, "server", "--addr", "127.0.0.1:0", "--store", dir, "--sync", sync) //nolint:gosec // this very binary
 		cmd.Stderr = a.err
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay = 10 * time.Second

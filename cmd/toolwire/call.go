@@ -94,11 +94,9 @@ func (a *app) call(ctx context.Context, tool events.ToolName, input string, f ca
 	if f.deadline > 0 {
 		t.Deadline = time.Now().Add(f.deadline)
 	}
-	submit, cancel := context.WithTimeout(ctx, submitTimeout)
-	defer cancel()
-	p, err := c.Submit(submit, t)
+	p, err := a.submit(ctx, c, l, t)
 	if err != nil {
-		return a.diagnose(ctx, l, fmt.Errorf("%s: %w", tool, err))
+		return fmt.Errorf("%s: %w", tool, err)
 	}
 	defer p.Close()
 	key := events.CallKey{Session: p.Session(), Turn: p.Turn(), Call: p.Calls()[0]}
@@ -113,8 +111,37 @@ func (a *app) call(ctx context.Context, tool events.ToolName, input string, f ca
 	return a.printResult(key, r)
 }
 
-// submitTimeout bounds the time until the turn is stored, over lost connections and all.
-const submitTimeout = 10 * time.Second
+const (
+	// submitTimeout bounds the time until the turn is stored, over lost connections and all.
+	submitTimeout = 10 * time.Second
+	// firstTry is after how long it is looked into why a turn is not stored.
+	firstTry = 1500 * time.Millisecond
+)
+
+// submit stores the turn. A hopeless case is told early; trying twice stores it once.
+func (a *app) submit(ctx context.Context, c *agent.Client, l *jet.Link, t agent.Turn) (*agent.Pending, error) {
+	if t.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("new turn id: %w", err)
+		}
+		t.ID = events.TurnID(id.String())
+	}
+	var err error
+	for _, limit := range [...]time.Duration{firstTry, submitTimeout - firstTry} {
+		var p *agent.Pending
+		try, cancel := context.WithTimeout(ctx, limit)
+		p, err = c.Submit(try, t)
+		cancel()
+		if err == nil {
+			return p, nil
+		}
+		if cause := a.diagnose(ctx, l, err); ctx.Err() != nil || !errors.Is(cause, agent.ErrUnavailable) {
+			return nil, cause
+		}
+	}
+	return nil, err
+}
 
 // arguments reads the input of a call: JSON itself, a file, or stdin.
 func (a *app) arguments(s string) (json.RawMessage, error) {
