@@ -14,8 +14,9 @@ import (
 	"github.com/toolwire/toolwire/events"
 )
 
-// schemaURL is the base of every schema. It resolves nowhere, so a relative $ref stays inside.
-const schemaURL = "toolwire:schema"
+// schemaURL is the base of every schema. It is nowhere, so that a $ref to another document, relative
+// ones included, asks the loader, which refuses. (Relative to an opaque URL, any would be the schema itself.)
+const schemaURL = "toolwire:///schema"
 
 // matchTimeout bounds a pattern that backtracks; the engine checks about every 100 ms.
 const matchTimeout = 200 * time.Millisecond

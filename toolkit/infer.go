@@ -71,6 +71,7 @@ func infer(t reflect.Type) (*jsonschema.Schema, error) {
 		reflect.TypeFor[events.Content]():  {Type: "object"},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[Duration]():        {Type: "string"},
+		reflect.TypeFor[json.Number]():     {Type: "number"},
 	}})
 	if err != nil {
 		return nil, err

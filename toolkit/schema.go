@@ -154,15 +154,16 @@ func failures(err error) string {
 	}
 	var lines []string
 	seen := map[string]bool{}
-	for _, u := range v.BasicOutput().Errors {
-		if u.Error == nil || len(u.Errors) > 0 {
+	for _, leaf := range leaves(v, nil) {
+		u := leaf.BasicOutput()
+		if u.Error == nil && len(u.Errors) > 0 {
+			u.Error = u.Errors[0].Error
+		}
+		if u.Error == nil {
 			continue
 		}
-		path := u.InstanceLocation
-		if path == "" {
-			path = "/"
-		}
-		if line := path + ": " + u.Error.String(); !seen[line] && len(lines) < maxFailures {
+		line := "/" + strings.Join(leaf.InstanceLocation, "/") + ": " + u.Error.String()
+		if !seen[line] && len(lines) < maxFailures {
 			seen[line] = true
 			lines = append(lines, line)
 		}
@@ -174,3 +175,14 @@ func failures(err error) string {
 }
 
 const maxFailures = 20
+
+// leaves are the failures that have no cause of their own.
+func leaves(v *jsonschema.ValidationError, all []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(v.Causes) == 0 {
+		return append(all, v)
+	}
+	for _, c := range v.Causes {
+		all = leaves(c, all)
+	}
+	return all
+}

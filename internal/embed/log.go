@@ -22,6 +22,6 @@ func (l *natsLog) Tracef(format string, v ...any)  { l.log.Trace().Msgf(format, 
 // Fatalf keeps the reason instead of ending the process: Start tells it to the caller.
 func (l *natsLog) Fatalf(format string, v ...any) {
 	why := fmt.Sprintf(format, v...)
-	l.fatal.Store(&why)
 	l.log.Error().Msg(why)
+	l.fatal.Store(&why) // last: whoever sees it returns, and the log is complete then
 }

@@ -60,7 +60,7 @@ func call(ctx context.Context, nc *nats.Conn) ([]events.ToolResult, error) {
 func main() { _, _, _ = work, call, json.Valid }
 `
 	// Inside the module, so that its packages are found; the tests ignore folders that begin with a dot.
-	dir, err := os.MkdirTemp(".", ".readme-")
+	dir, err := os.MkdirTemp(".", ".readme-") //nolint:usetesting // it has to be inside the module
 	if err != nil {
 		t.Fatal(err)
 	}
