@@ -77,7 +77,7 @@ func (d *Dispatcher) serveAPI(ctx context.Context) error {
 	}
 	s := &apiServer{d: d, gate: make(chan struct{}, apiAtOnce)}
 	for name, op := range d.operations() {
-		subject := d.bus.Prefix() + ".api.*." + name
+		subject := d.bus.APIs(name)
 		err := svc.AddEndpoint(name, micro.HandlerFunc(func(r micro.Request) { s.handle(ctx, op, r) }), micro.WithEndpointSubject(subject))
 		if err != nil {
 			return errors.Join(fmt.Errorf("api %s: %w", name, err), svc.Stop())

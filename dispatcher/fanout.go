@@ -3,8 +3,6 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -184,10 +182,4 @@ func (d *Dispatcher) storeAll(ctx context.Context, out []jet.Out, step string) e
 		}
 	}
 	return bad
-}
-
-// workOf is the pattern of the work of one call, in whatever pool it was put.
-func (d *Dispatcher) workOf(k events.CallKey) string {
-	tokens := strings.TrimPrefix(d.bus.Start(k), d.bus.Prefix()+".start.")
-	return fmt.Sprintf("%s.work.*.*.%s", d.bus.Prefix(), tokens)
 }

@@ -100,6 +100,47 @@ func newRegistry(bus *jet.Bus, log zerolog.Logger) *registry {
 
 func (r *registry) snapshot() *snapshot { return r.now.Load() }
 
+// covering is the snapshot, completed by what the bucket's leader has of the tools that the calls
+// name and the snapshot lacks. The mirror may be behind: an agent that was shown a tool by one dispatcher
+// must not hear from another that there is none.
+func (r *registry) covering(ctx context.Context, calls []events.Call) (*snapshot, error) {
+	now := r.snapshot()
+	read := make(map[events.ToolName]*tool)
+	for _, c := range calls {
+		if _, asked := read[c.Name]; asked || now.tools[c.Name] != nil {
+			continue
+		}
+		t, err := r.read(ctx, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		read[c.Name] = t
+	}
+	maps.DeleteFunc(read, func(_ events.ToolName, t *tool) bool { return t == nil })
+	if len(read) == 0 {
+		return now, nil
+	}
+	maps.Copy(read, now.tools)
+	return newSnapshot(read), nil
+}
+
+// read reads one entry from the bucket's leader; nil: there is none that can be used.
+func (r *registry) read(ctx context.Context, name events.ToolName) (*tool, error) {
+	bucket := r.bus.RegistryBucket()
+	m, err := r.bus.Next(ctx, "KV_"+bucket, 1, "$KV."+bucket+"."+toolKey(name))
+	switch {
+	case errors.Is(err, jet.ErrNone):
+		return nil, nil //nolint:nilnil // no entry is an answer
+	case err != nil:
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	t, err := r.parse(m.Data, m.Seq)
+	if err != nil || t.def.Name != name {
+		return nil, nil //nolint:nilnil,nilerr // removed, or unusable: the watch logs it
+	}
+	return t, nil
+}
+
 // fenced says whether a call with the given definition must run at most once. A definition that
 // is no longer registered counts as one with side effects.
 func (r *registry) fenced(name events.ToolName, hash string) bool {

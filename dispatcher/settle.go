@@ -89,7 +89,7 @@ func (d *Dispatcher) findWork(ctx context.Context, e *ending) error {
 	if e.work != 0 {
 		return nil
 	}
-	m, err := d.bus.Next(ctx, d.bus.WorkStream(), 1, d.workOf(e.key))
+	m, err := d.bus.Next(ctx, d.bus.WorkStream(), 1, d.bus.WorkOfCall(e.key))
 	switch {
 	case errors.Is(err, jet.ErrNone):
 		return nil

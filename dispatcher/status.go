@@ -50,7 +50,7 @@ func (d *Dispatcher) turnFor(ctx context.Context, actor string, session events.S
 		return t, err
 	}
 	// Nobody else's name is in the request; the subject of the turn has it.
-	pattern := d.bus.Prefix() + ".call.*." + events.Token(session) + "." + events.Token(id)
+	pattern := d.bus.CallsOfTurn(session, id)
 	m, err := d.bus.Next(ctx, d.bus.CallsStream(), 1, pattern)
 	switch {
 	case errors.Is(err, jet.ErrNone):
@@ -73,7 +73,7 @@ func (d *Dispatcher) turnFor(ctx context.Context, actor string, session events.S
 func (d *Dispatcher) callStatus(ctx context.Context, t *turn, c events.Call) (events.CallStatus, error) {
 	k := t.key(c.ID)
 	s := events.CallStatus{CallID: c.ID, Name: c.Name, State: events.CallPending}
-	_, err := d.bus.Next(ctx, d.bus.WorkStream(), 1, d.workOf(k))
+	_, err := d.bus.Next(ctx, d.bus.WorkStream(), 1, d.bus.WorkOfCall(k))
 	queued := err == nil
 	if err != nil && !errors.Is(err, jet.ErrNone) {
 		return s, err

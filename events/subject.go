@@ -52,6 +52,17 @@ func (s Subjects) Work(pool string, tool ToolName, k CallKey) string {
 // WorkPool is the pattern of all work of a pool.
 func (s Subjects) WorkPool(pool string) string { return s.join("work", Token(pool), ">") }
 
+// CallsOfTurn is the pattern of a turn, whichever agent it is of.
+func (s Subjects) CallsOfTurn(session SessionID, turn TurnID) string {
+	return s.join("call", "*", Token(session), Token(turn))
+}
+
+// WorkOfCall is the pattern of the work of a call, in whatever pool and of whatever tool it is.
+func (s Subjects) WorkOfCall(k CallKey) string { return s.join("work", "*", "*", Token(k.Session), Token(k.Turn), Token(k.Call)) }
+
+// APIs is an operation of the micro service, whoever asks for it.
+func (s Subjects) APIs(operation string) string { return s.join("api", "*", operation) }
+
 // Start is the fence of a call.
 func (s Subjects) Start(k CallKey) string {
 	return s.join("start", Token(k.Session), Token(k.Turn), Token(k.Call))
