@@ -103,12 +103,21 @@ func (d *Dispatcher) handleTurn(ctx context.Context, del *jet.Delivery) error {
 	t.stored = del.Stored
 	if err == nil {
 		// Here: the session belongs to the agent that first touched it.
-		err = d.fanOut(ctx, &t, del.Count, decide(&t, d.registry.snapshot(), time.Now()))
+		err = d.decideTurn(ctx, &t, del.Count)
 	}
 	if hopeless(err) && (del.Count >= hopelessTries || !errors.Is(err, jet.ErrBody)) {
 		return d.refuseTurn(ctx, del, t, e, err)
 	}
 	return err
+}
+
+// decideTurn decides about a turn that was read, and stores what follows.
+func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) error {
+	reg, err := d.registry.covering(ctx, t.body.Calls)
+	if err != nil {
+		return err
+	}
+	return d.fanOut(ctx, t, delivery, decide(t, reg, time.Now()))
 }
 
 // away says whether an error is about reaching the server, rather than about what was asked of it.

@@ -58,7 +58,9 @@ func (s Subjects) CallsOfTurn(session SessionID, turn TurnID) string {
 }
 
 // WorkOfCall is the pattern of the work of a call, in whatever pool and of whatever tool it is.
-func (s Subjects) WorkOfCall(k CallKey) string { return s.join("work", "*", "*", Token(k.Session), Token(k.Turn), Token(k.Call)) }
+func (s Subjects) WorkOfCall(k CallKey) string {
+	return s.join("work", "*", "*", Token(k.Session), Token(k.Turn), Token(k.Call))
+}
 
 // APIs is an operation of the micro service, whoever asks for it.
 func (s Subjects) APIs(operation string) string { return s.join("api", "*", operation) }
