@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/toolwire/toolwire/events"
@@ -130,26 +131,31 @@ func (s *apiServer) close() {
 	s.wg.Wait()
 }
 
+// answer publishes the answer itself: the request's own methods belong to the service's goroutine,
+// which has gone on to the next request by now.
 func (d *Dispatcher) answer(ctx context.Context, op operation, r micro.Request) {
+	m := nats.NewMsg(r.Reply())
 	out, err := d.ask(ctx, op, r)
 	if stored, ok := out.(*jet.Stored); ok && err == nil {
-		err = r.Respond(stored.Data, micro.WithHeaders(micro.Headers(withoutOrders(stored.Header))))
+		m.Data, m.Header = stored.Data, withoutOrders(stored.Header)
 	} else if err == nil {
-		var b []byte
-		if b, err = events.Marshal(out); err == nil {
-			err = r.Respond(b)
+		m.Data, err = events.Marshal(out)
+	}
+	if err != nil {
+		code, text := http.StatusServiceUnavailable, "the dispatcher could not answer; ask again"
+		if bad, ok := errors.AsType[*refusedError](err); ok {
+			code, text = bad.code, clean(bad.text)
+		} else {
+			d.log.Warn().Err(err).Str("subject", r.Subject()).Msg("api request failed")
 		}
+		m.Data, m.Header = nil, nats.Header{micro.ErrorCodeHeader: {strconv.Itoa(code)}, micro.ErrorHeader: {text}}
 	}
-	if err == nil || errors.Is(err, micro.ErrRespond) {
-		return
+	if m.Subject == "" {
+		return // whoever asked does not want to know
 	}
-	code, text := http.StatusServiceUnavailable, "the dispatcher could not answer; ask again"
-	if bad, ok := errors.AsType[*refusedError](err); ok {
-		code, text = bad.code, clean(bad.text)
-	} else {
-		d.log.Warn().Err(err).Str("subject", r.Subject()).Msg("api request failed")
+	if err := d.bus.Conn().PublishMsg(m); err != nil {
+		d.log.Debug().Err(err).Str("subject", r.Subject()).Msg("api request not answered")
 	}
-	_ = r.Error(strconv.Itoa(code), text, nil)
 }
 
 func (d *Dispatcher) ask(ctx context.Context, op operation, r micro.Request) (any, error) {
