@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -14,24 +15,19 @@ type Converter interface {
 	ToolResult() (Result, error)
 }
 
-// Convert makes the result of a returned value: nil is the text null, a string stays raw, [Result]
-// and content pass through, [Converter] converts itself; anything else is JSON text, and
-// structured content too where it is an object.
+// Convert makes the result of a returned value: nil is the text null, a string of any type stays
+// raw unless the type writes its own JSON, [Result] and content pass through, [Converter] converts
+// itself; anything else is JSON text, and structured content too where it is an object.
 func Convert(v any) (Result, error) {
-	switch v := v.(type) {
-	case nil:
+	if p := reflect.ValueOf(v); !p.IsValid() || p.Kind() == reflect.Pointer && p.IsNil() {
 		return text("null"), nil
+	}
+	switch v := v.(type) {
 	case Result:
 		return v, nil
 	case *Result:
-		if v == nil {
-			return text("null"), nil
-		}
 		return *v, nil
 	case Converter:
-		if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
-			return text("null"), nil
-		}
 		return v.ToolResult()
 	case events.Content:
 		return Result{Content: []events.Content{v}}, nil
@@ -39,24 +35,36 @@ func Convert(v any) (Result, error) {
 		return Result{Content: v}, nil
 	case string:
 		return text(v), nil
-	case json.RawMessage:
-		return fromJSON(v), nil
+	case json.Marshaler, encoding.TextMarshaler: // as they say, below
+	default:
+		if s := reflect.Indirect(reflect.ValueOf(v)); s.Kind() == reflect.String {
+			return text(s.String()), nil
+		}
+	}
+	b, err := marshal(v)
+	if err == nil {
+		err = events.CheckJSON(b)
+	}
+	if err != nil {
+		return Result{}, Fatal(fmt.Errorf("the tool's result has no JSON form: %w", err))
+	}
+	r := text(string(b))
+	if t := bytes.TrimLeft(b, " \t\r\n"); t[0] == '{' {
+		r.Structured = b
+	}
+	return r, nil
+}
+
+// marshal is JSON without the escapes that HTML needs; raw JSON stays as it is.
+func marshal(v any) ([]byte, error) {
+	if raw, ok := v.(json.RawMessage); ok && raw != nil {
+		return raw, nil
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return Result{}, Fatal(fmt.Errorf("the tool's result has no JSON form: %w", err))
-	}
-	return fromJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 func text(s string) Result { return Result{Content: []events.Content{events.Text(s)}} }
-
-func fromJSON(b json.RawMessage) Result {
-	r := text(string(b))
-	if t := bytes.TrimLeft(b, " \t\r\n"); len(t) > 0 && t[0] == '{' {
-		r.Structured = b
-	}
-	return r
-}

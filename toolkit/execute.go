@@ -1,6 +1,7 @@
 package toolkit
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,13 +44,7 @@ type Execution struct {
 // read from a text.
 func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 	started := time.Now()
-	run := t.handler
-	if e.Checked == "" || e.Checked != t.hash {
-		run = t.validated(run)
-	}
-	for _, wrap := range slices.Backward(e.Middleware) {
-		run = wrap(run)
-	}
+	run := t.layers(e)
 	shared := &running{context: e.Context, emit: e.Emit, scratch: &sync.Map{}}
 	var (
 		out     Result
@@ -58,19 +53,15 @@ func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 	)
 	for attempt = 1; ; attempt++ {
 		out, err = t.attempt(ctx, e, run, shared, attempt)
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
 			break
 		}
-		f := Classify(err)
 		if e.Failed != nil {
 			e.Failed(attempt, err)
 		}
-		if !f.Retry || attempt >= max(1, t.def.Attempts) || f.Reason == events.ReasonTimeout && t.def.Fenced() {
+		pause, again := t.again(ctx, err, attempt)
+		if !again {
 			break
-		}
-		pause := f.After
-		if pause == 0 {
-			pause = t.def.Backoff.Delay(attempt)
 		}
 		if !sleep(ctx, pause) {
 			err = cause(ctx)
@@ -80,37 +71,70 @@ func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 	return t.result(e, out, err, attempt, started)
 }
 
+// layers puts the handler into validation and middleware. Middleware sees the input, and the tool
+// gets it: what middleware hands on instead is not used, for what was judged is what runs.
+func (t *Tool) layers(e Execution) Handler {
+	run := t.handler
+	if e.Checked == "" || e.Checked != t.hash {
+		run = t.validated(run)
+	}
+	if len(e.Middleware) == 0 {
+		return run
+	}
+	judged := run
+	run = func(ctx context.Context, _ json.RawMessage) (Result, error) { return judged(ctx, e.Input) }
+	for _, wrap := range slices.Backward(e.Middleware) {
+		run = wrap(run)
+	}
+	outermost := run
+	return func(ctx context.Context, input json.RawMessage) (Result, error) {
+		return outermost(ctx, bytes.Clone(input)) // not even in place can it be changed
+	}
+}
+
+// again says whether a failed attempt is followed by another, and after which pause. A time-out
+// leaves open what the tool did, so only a tool that may run twice is tried again; a failure
+// marked retryable says that nothing happened. What the deadline would cut short is not begun.
+func (t *Tool) again(ctx context.Context, err error, attempt int) (pause time.Duration, ok bool) {
+	f := Classify(err)
+	if ctx.Err() != nil || !f.Retry || attempt >= t.def.Attempts || f.Reason == events.ReasonTimeout && t.def.Fenced() {
+		return 0, false
+	}
+	if pause = f.After; pause == 0 {
+		pause = t.def.Backoff.Delay(attempt)
+	}
+	deadline, limited := ctx.Deadline()
+	return pause, !limited || time.Until(deadline) > pause
+}
+
+// outcome is what a handler returned; late if its context had ended by then.
+type outcome struct {
+	out  Result
+	err  error
+	late bool
+}
+
 // attempt runs the handler once. A handler that ignores its context is left behind after the grace.
 func (t *Tool) attempt(ctx context.Context, e Execution, run Handler, shared *running, attempt int) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, cause(ctx)
 	}
-	limit := t.def.AttemptTimeout()
-	tctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	tctx, cancel := context.WithTimeoutCause(ctx, t.def.AttemptTimeout(), errTimeout)
 	defer cancel()
 	r := *shared
 	r.call, r.seq = e.Call, &sequence{}
 	r.call.Attempt = attempt
 	r.call.Deadline, _ = tctx.Deadline()
 
-	type outcome struct {
-		out Result
-		err error
-	}
-	ended := make(chan struct{})
-	var got outcome
 	start := e.Go
 	if start == nil {
 		start = func(f func()) { go f() }
 	}
+	ended := make(chan struct{})
+	var got outcome // read once ended is closed
 	start(func() {
 		defer close(ended)
-		defer func() {
-			if v := recover(); v != nil {
-				got = outcome{err: &PanicError{Value: v, Stack: debug.Stack()}}
-			}
-		}()
-		got.out, got.err = run(context.WithValue(tctx, contextKey{}, &r), e.Input)
+		got = call(context.WithValue(tctx, contextKey{}, &r), run, e.Input)
 	})
 	select {
 	case <-ended:
@@ -122,10 +146,22 @@ func (t *Tool) attempt(ctx context.Context, e Execution, run Handler, shared *ru
 			return Result{}, cause(tctx)
 		}
 	}
-	if got.err != nil && tctx.Err() != nil && !isPanic(got.err) {
+	if got.err != nil && got.late && !isPanic(got.err) {
 		return Result{}, cause(tctx) // whatever the tool made of the end of its context
 	}
 	return got.out, got.err
+}
+
+// call calls the handler and catches its panic.
+func call(ctx context.Context, run Handler, input json.RawMessage) (o outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			o = outcome{err: &PanicError{Value: v, Stack: debug.Stack()}}
+		}
+	}()
+	o.out, o.err = run(ctx, input)
+	o.late = ctx.Err() != nil
+	return o
 }
 
 func isPanic(err error) bool {
@@ -171,10 +207,16 @@ func (t *Tool) result(e Execution, out Result, err error, attempt int, started t
 	case err != nil:
 		f := Classify(err)
 		r.Reason, r.IsError, r.StructuredContent = f.Reason, true, nil
-		r.Content = []events.Content{events.Text(f.Message)}
-	case out.IsError:
+		r.Content = []events.Content{events.Text(orText(f.Message, "The tool failed and did not say why."))}
+		if size(&r) > t.maxResult() {
+			truncate(&r, t.maxResult()) // an error is cut whatever the policy: it has to be told
+		}
+	case r.IsError:
 		r.Reason = events.ReasonToolError
-	case len(r.Content) == 0 && len(r.StructuredContent) == 0:
+		if len(r.Content) == 0 {
+			r.Content = []events.Content{events.Text("The tool failed and did not say why.")}
+		}
+	case len(r.Content) == 0:
 		r.Reason, r.IsError = events.ReasonToolError, true
 		r.Content = []events.Content{events.Text("The tool completed without returning a result.")}
 	}
@@ -182,11 +224,28 @@ func (t *Tool) result(e Execution, out Result, err error, attempt int, started t
 	return r
 }
 
-// fits checks structured content against the output schema, and the size against the cap.
+func orText(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// fits checks structured content, against the output schema too if the call succeeded, and the
+// size against the cap. Structured content alone gets a text block of the same JSON, as MCP advises:
+// models read text.
 func (t *Tool) fits(r *events.ToolResult) error {
-	if !r.IsError && len(r.StructuredContent) > 0 {
-		if err := t.schema.Output(r.StructuredContent); err != nil {
-			return Fatal(fmt.Errorf("the tool returned structured content that does not fit its output schema: %w", err))
+	if s := bytes.TrimLeft(r.StructuredContent, " \t\r\n"); len(s) > 0 {
+		if s[0] != '{' {
+			return Fatal(errors.New("the tool returned structured content that is no JSON object"))
+		}
+		if !r.IsError {
+			if err := t.schema.Output(r.StructuredContent); err != nil {
+				return Fatal(fmt.Errorf("the tool returned structured content that does not fit its output schema: %w", err))
+			}
+		}
+		if len(r.Content) == 0 {
+			r.Content = []events.Content{events.Text(string(r.StructuredContent))}
 		}
 	}
 	return t.limit(r)

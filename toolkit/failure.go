@@ -51,14 +51,25 @@ func (e *fatalError) Error() string { return e.err.Error() }
 func (e *fatalError) Unwrap() error { return e.err }
 
 // Retryable marks err: nothing happened, another try may succeed. Attempts and backoff are the
-// definition's.
-func Retryable(err error) error { return &retryError{err: err} }
+// definition's. Nil stays nil.
+func Retryable(err error) error { return RetryAfter(err, 0) }
 
-// RetryAfter is [Retryable] with a pause of its own.
-func RetryAfter(err error, d time.Duration) error { return &retryError{err: err, after: d} }
+// RetryAfter is [Retryable] with a pause of its own; 0: the definition's backoff. The call keeps
+// its place in the worker meanwhile.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &retryError{err: err, after: d}
+}
 
-// Fatal marks err as final, whatever it wraps.
-func Fatal(err error) error { return &fatalError{err: err} }
+// Fatal marks err as final, whatever it wraps. Nil stays nil.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fatalError{err: err}
+}
 
 // Failure is what an error of a tool means for its call.
 type Failure struct {
@@ -80,7 +91,7 @@ func Classify(err error) Failure {
 		large *tooLargeError
 	)
 	switch {
-	case errors.Is(err, ErrCancelled):
+	case errors.Is(err, ErrCancelled), errors.Is(err, ErrLost):
 		return Failure{Reason: events.ReasonCancelled, Message: "The call was cancelled before it finished."}
 	case errors.Is(err, ErrShutdown):
 		return Failure{Reason: events.ReasonShutdown, Message: "The worker was shut down before the call finished. Call again if it is still needed."}
@@ -102,5 +113,17 @@ func Classify(err error) Failure {
 	return Failure{Reason: events.ReasonToolError, Message: err.Error()}
 }
 
-// cause turns a context's end into the error that says why.
-func cause(ctx context.Context) error { return context.Cause(ctx) }
+// cause turns a context's end into the error that says why. What others ended it with is kept for
+// the log and means cancelled, or the deadline: its text is none of the model's business.
+func cause(ctx context.Context) error {
+	err := context.Cause(ctx)
+	for _, ours := range []error{ErrCancelled, ErrShutdown, ErrLost, ErrDeadline, errTimeout} {
+		if errors.Is(err, ours) {
+			return err
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", ErrDeadline, err)
+	}
+	return fmt.Errorf("%w: %w", ErrCancelled, err)
+}

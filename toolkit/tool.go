@@ -17,11 +17,12 @@ type Result struct {
 }
 
 // Handler is the untyped form of every tool: arguments in, result out. Input is JSON that fits
-// the tool's schema.
+// the tool's schema and must not be modified; it is the same bytes at each attempt.
 type Handler func(ctx context.Context, input json.RawMessage) (Result, error)
 
 // Middleware wraps a handler; the first one given is the outermost. It surrounds decoding and
-// validation too. It must not change the input: what was judged is what runs.
+// validation too, once for each attempt. It sees the input and may answer by itself, but cannot
+// change what runs: the tool always gets the bytes that were judged.
 type Middleware func(Handler) Handler
 
 // Tool is a definition and what runs it.
