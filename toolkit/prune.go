@@ -1,106 +1,120 @@
 package toolkit
 
 import (
-	"maps"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 )
 
-// pruneDepth bounds the walk through recursive schemas.
-const pruneDepth = 128
-
 // prune returns doc without the explicit nulls of optional properties, for validation only:
 // models write null where they mean absent. It follows properties, items, local $refs and the
-// combining keywords; doc itself is changed.
-func prune(doc, schema, root any, depth int) any {
-	node, ok := schema.(map[string]any)
-	if !ok || depth > pruneDepth {
-		return doc
-	}
+// combining keywords; doc itself is changed. A name that any branch requires counts as required.
+func prune(doc any, schemas []any, root any) any {
 	switch doc := doc.(type) {
 	case map[string]any:
-		p := properties{schema: map[string]any{}, required: map[string]bool{}}
-		p.collect(node, root, 0)
-		for name, v := range doc {
-			sub, known := p.schema[name]
-			switch {
-			case v == nil && known && !p.required[name]:
-				delete(doc, name)
-			case known:
-				doc[name] = prune(v, sub, root, depth+1)
-			case p.rest != nil:
-				doc[name] = prune(v, p.rest, root, depth+1)
+		nodes := expand(schemas, root)
+		required := map[string]bool{}
+		for _, node := range nodes {
+			names, _ := node["required"].([]any)
+			for _, name := range names {
+				if s, ok := name.(string); ok {
+					required[s] = true
+				}
 			}
 		}
+		for name, v := range doc {
+			subs, named := property(nodes, name)
+			if v == nil && named && !required[name] {
+				delete(doc, name)
+				continue
+			}
+			doc[name] = prune(v, subs, root)
+		}
 	case []any:
-		items := resolve(node, root)["items"]
+		nodes := expand(schemas, root)
 		for i := range doc {
-			doc[i] = prune(doc[i], items, root, depth+1)
+			doc[i] = prune(doc[i], item(nodes, i), root)
 		}
 	}
 	return doc
 }
 
-// properties is what a schema says of an object, over $ref and the combining keywords. A name
-// that any branch requires counts as required.
-type properties struct {
-	schema   map[string]any
-	required map[string]bool
-	rest     any // additionalProperties
-}
-
-func (p *properties) collect(node map[string]any, root any, depth int) {
-	if depth > pruneDepth {
-		return
-	}
-	if props, ok := node["properties"].(map[string]any); ok {
-		maps.Copy(p.schema, props)
-	}
-	if req, ok := node["required"].([]any); ok {
-		for _, name := range req {
-			if s, ok := name.(string); ok {
-				p.required[s] = true
-			}
-		}
-	}
-	if rest, ok := node["additionalProperties"].(map[string]any); ok {
-		p.rest = rest
-	}
-	if _, ok := node["$ref"]; ok {
-		p.collect(resolve(node, root), root, depth+1)
-	}
-	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
-		branches, _ := node[key].([]any)
-		for _, b := range branches {
-			if b, ok := b.(map[string]any); ok {
-				p.collect(b, root, depth+1)
-			}
-		}
-	}
-}
-
-// resolve follows a local $ref; a node without one, or with one that leads nowhere, is itself.
-func resolve(node map[string]any, root any) map[string]any {
-	for range pruneDepth {
-		ref, ok := node["$ref"].(string)
-		if !ok || !strings.HasPrefix(ref, "#") {
-			return node
-		}
-		at := root
-		for step := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
-			if step == "" {
-				continue
-			}
-			m, ok := at.(map[string]any)
-			if !ok {
-				return node
-			}
-			at = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
-		}
-		next, ok := at.(map[string]any)
+// expand lists all that a schema says of one value: what schemas, their $refs and their branches
+// say, each once, so that references in a circle end.
+func expand(schemas []any, root any) (nodes []map[string]any) {
+	schemas = slices.Clone(schemas)
+	seen := map[string]bool{} // references followed
+	for at := 0; at < len(schemas); at++ {
+		node, ok := schemas[at].(map[string]any)
 		if !ok {
-			return node
+			continue
 		}
-		node = next
+		nodes = append(nodes, node)
+		if ref, ok := node["$ref"].(string); ok && !seen[ref] {
+			seen[ref] = true
+			schemas = append(schemas, resolve(ref, root))
+		}
+		for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+			branches, _ := node[key].([]any)
+			schemas = append(schemas, branches...)
+		}
 	}
-	return node
+	return nodes
+}
+
+// property lists what the nodes say of the property name; named if one lists it by its name.
+func property(nodes []map[string]any, name string) (schemas []any, named bool) {
+	for _, node := range nodes {
+		props, _ := node["properties"].(map[string]any)
+		if sub, ok := props[name]; ok {
+			schemas, named = append(schemas, sub), true
+		} else if rest, ok := node["additionalProperties"]; ok {
+			schemas = append(schemas, rest)
+		}
+	}
+	return schemas, named
+}
+
+// item lists what the nodes say of the element at i.
+func item(nodes []map[string]any, i int) (schemas []any) {
+	for _, node := range nodes {
+		first, _ := node["prefixItems"].([]any)
+		if i < len(first) {
+			schemas = append(schemas, first[i])
+		} else if sub, ok := node["items"]; ok {
+			schemas = append(schemas, sub)
+		}
+	}
+	return schemas
+}
+
+// resolve follows a local $ref, a JSON pointer; nil for any other and for one that leads nowhere.
+func resolve(ref string, root any) any {
+	pointer, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil
+	}
+	if plain, err := url.PathUnescape(pointer); err == nil {
+		pointer = plain
+	}
+	at := root
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if pointer == "" {
+			break
+		}
+		switch node := at.(type) {
+		case map[string]any:
+			at = node[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(node) {
+				return nil
+			}
+			at = node[i]
+		default:
+			return nil
+		}
+	}
+	return at
 }

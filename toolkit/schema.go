@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -75,7 +76,7 @@ func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired
 		return nil, false, s.refuse("the arguments must be a JSON object, not " + kindOf(doc))
 	}
 	if bytes.Contains(clean, []byte("null")) {
-		doc = prune(doc, s.raw, s.raw, 0)
+		doc = prune(doc, []any{s.raw}, s.raw)
 	}
 	if err := s.input.Validate(doc); err != nil {
 		return nil, false, s.refuse(failures(err))
@@ -102,8 +103,16 @@ func (s *Schema) refuse(what string) error {
 	return &InputError{Text: fmt.Sprintf("Input validation failed for tool '%s':\n%s\nCorrect the arguments and call again.", s.name, what)}
 }
 
+// text1 is one failure on one line. It may quote the arguments, so it is kept short.
 func text1(err error) string {
-	return strings.TrimPrefix(err.Error(), events.ErrMalformed.Error()+": ")
+	return shorten(strings.TrimPrefix(err.Error(), events.ErrMalformed.Error()+": "))
+}
+
+func shorten(s string) string {
+	if len(s) <= maxFailure {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxFailure], "") + " …"
 }
 
 // unwrap turns the spellings of "no arguments" into {} and unwraps an object written as a JSON string.
@@ -146,35 +155,38 @@ func kindOf(doc any) string {
 	return "a number"
 }
 
-// failures lists what does not fit, one per line as path: message.
+// failures lists what does not fit, one per line as path: message, cut to a size that a model can
+// use however large the arguments are.
 func failures(err error) string {
 	var v *jsonschema.ValidationError
 	if !errors.As(err, &v) {
-		return err.Error()
+		return shorten(err.Error())
 	}
 	var lines []string
-	seen := map[string]bool{}
 	for _, leaf := range leaves(v, nil) {
 		u := leaf.BasicOutput()
 		if u.Error == nil && len(u.Errors) > 0 {
 			u.Error = u.Errors[0].Error
 		}
-		if u.Error == nil {
-			continue
-		}
-		line := "/" + strings.Join(leaf.InstanceLocation, "/") + ": " + u.Error.String()
-		if !seen[line] && len(lines) < maxFailures {
-			seen[line] = true
-			lines = append(lines, line)
+		if u.Error != nil {
+			lines = append(lines, shorten("/"+strings.Join(leaf.InstanceLocation, "/")+": "+u.Error.String()))
 		}
 	}
+	slices.Sort(lines) // the validator walks maps
+	lines = slices.Compact(lines)
 	if len(lines) == 0 {
-		return v.Error()
+		return shorten(v.Error())
+	}
+	if more := len(lines) - maxFailures; more > 0 {
+		lines = append(lines[:maxFailures], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(lines, "\n")
 }
 
-const maxFailures = 20
+const (
+	maxFailures = 20  // lines
+	maxFailure  = 400 // bytes of one
+)
 
 // leaves are the failures that have no cause of their own.
 func leaves(v *jsonschema.ValidationError, all []*jsonschema.ValidationError) []*jsonschema.ValidationError {
