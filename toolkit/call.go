@@ -78,11 +78,12 @@ func Scratch(ctx context.Context) *sync.Map {
 // ErrNoValue is returned when the runtime context holds no value of a type.
 var ErrNoValue = errors.New("toolkit: no such value in the runtime context")
 
-// Value reads the typed value of the runtime context named after T, e.g. "UserContext".
+// Value reads the typed value of the runtime context named after T, e.g. "UserContext"; a pointer
+// to T has the name of T.
 // [ErrNoValue] if the agent sent none.
 func Value[T any](ctx context.Context) (T, error) {
 	var v T
-	name := reflect.TypeFor[T]().Name()
+	name := indirect(reflect.TypeFor[T]()).Name()
 	raw, ok := ContextFrom(ctx).Values[name]
 	if !ok {
 		return v, fmt.Errorf("%w: %s", ErrNoValue, name)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
+	inferred "github.com/google/jsonschema-go/jsonschema"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/toolwire/toolwire/events"
@@ -41,6 +42,26 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	return c.Compile(schemaURL)
+}
+
+// fitsSchema checks a value against a schema made here.
+func fitsSchema(s *inferred.Schema, value json.RawMessage) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	v, err := compile(fmt.Appendf(nil, `{"properties":{"value":%s}}`, raw)) // a schema may be a boolean, which does not compile
+	if err != nil {
+		return err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(fmt.Appendf(nil, `{"value":%s}`, value)))
+	if err != nil {
+		return err
+	}
+	if err := v.Validate(doc); err != nil {
+		return errors.New(failures(err))
+	}
+	return nil
 }
 
 // noLoader refuses every reference to another document: the default one would read local files.

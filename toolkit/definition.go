@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/toolwire/toolwire/events"
@@ -80,6 +82,9 @@ func (b Backoff) Delay(attempt int) time.Duration {
 		m = 2
 	}
 	for range attempt - 1 {
+		if m == 1 {
+			break
+		}
 		if d = time.Duration(float64(d) * m); d >= top || d <= 0 {
 			return top
 		}
@@ -124,11 +129,15 @@ func (d Definition) Check() error {
 	if d.Attempts < 0 || d.MaxInFlight < 0 || d.MaxResult < 0 {
 		return bad("attempts, maxInFlight or maxResult is negative")
 	}
-	if m := d.Backoff.Multiplier; m != 0 && m < 1 {
-		return bad("the backoff multiplier %v is below 1", m)
+	if m := d.Backoff.Multiplier; m != 0 && !(m >= 1) || math.IsInf(m, 0) { // so not NaN either
+		return bad("the backoff multiplier %v is not 1 or more", m)
 	}
-	if _, err := compile(d.InputSchema); err != nil {
+	in, err := compile(d.InputSchema)
+	if err != nil {
 		return bad("inputSchema: %v", err)
+	}
+	if in.Types != nil && !slices.Contains(in.Types.ToStrings(), "object") {
+		return bad("inputSchema: its type must be object, for arguments are one")
 	}
 	if len(d.OutputSchema) > 0 {
 		if _, err := compile(d.OutputSchema); err != nil {
@@ -150,7 +159,8 @@ func (d Definition) JSON() []byte {
 	return b
 }
 
-// Hash names the definition by its content: [HashOf] its JSON. Any change of any field changes it.
+// Hash names the definition by its content: [HashOf] its JSON. Any change of any field changes it,
+// and so does another order of the keys of a schema: what was judged is told by its bytes.
 func (d Definition) Hash() string { return HashOf(d.JSON()) }
 
 // HashOf is 32 hex digits of the SHA-256 of a definition's JSON, byte for byte as it was announced,

@@ -1,14 +1,13 @@
 package toolkit
 
 import (
-	"bytes"
+	"encoding"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -16,242 +15,187 @@ import (
 	"github.com/toolwire/toolwire/events"
 )
 
-// inferred is the input schema of a Go type, and the defaults that decoding fills in.
-type inferred struct {
-	schema   json.RawMessage
-	defaults map[string]json.RawMessage // of the root's properties
+// inferrer makes the schema of a Go type as encoding/json reads it, or writes it.
+//
+// The direction matters for null. An argument that may be left out is, and an explicit null of it
+// counts as absent, so schemas of arguments do not mention null. A result is written with null
+// for a nil pointer, slice or map, so schemas of results allow it.
+type inferrer struct {
+	output bool
+	within []reflect.Type // named types around, to see one that contains itself
 }
 
-func inputSchema[In any]() (inferred, error) {
-	t := reflect.TypeFor[In]()
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
+func inputSchema[In any]() (json.RawMessage, *defaults, error) {
+	t := indirect(reflect.TypeFor[In]())
 	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
-		return inferred{}, fmt.Errorf("%s is no struct or map: a tool's arguments are a JSON object", t)
+		return nil, nil, fmt.Errorf("%s is no struct or map: a tool's arguments are a JSON object", t)
 	}
-	s, err := infer(t)
+	s, err := new(inferrer).kind(t)
 	if err != nil {
-		return inferred{}, err
+		return nil, nil, err
 	}
-	in := inferred{defaults: map[string]json.RawMessage{}}
-	for name, p := range s.Properties {
-		if p.Default != nil {
-			in.defaults[name] = p.Default
-		}
-	}
-	if s.Properties == nil {
-		s.Properties = map[string]*jsonschema.Schema{}
-	}
-	in.schema, err = json.Marshal(s)
-	return in, err
+	b, err := json.Marshal(s)
+	return b, defaultsOf(s), err
 }
 
 // outputSchema is the schema of a struct that is returned as it is; nil for anything else.
 func outputSchema[Out any]() (json.RawMessage, error) {
-	t := reflect.TypeFor[Out]()
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	converts := t.Implements(reflect.TypeFor[Converter]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[Converter]())
-	marshals := t.Implements(reflect.TypeFor[json.Marshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
-	if t.Kind() != reflect.Struct || t == reflect.TypeFor[Result]() || t == reflect.TypeFor[time.Time]() || converts || marshals {
+	t := indirect(reflect.TypeFor[Out]())
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[Result]() || either[Converter](t) || special(t) != nil {
 		return nil, nil
 	}
-	s, err := infer(t)
+	s, err := (&inferrer{output: true}).kind(t)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(s)
 }
 
-func infer(t reflect.Type) (*jsonschema.Schema, error) {
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[json.RawMessage](): {},
-		reflect.TypeFor[events.Content]():  {Type: "object"},
-		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
-		reflect.TypeFor[Duration]():        {Type: "string"},
-		reflect.TypeFor[json.Number]():     {Type: "number"},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return s, annotate(s, t)
-}
-
-// annotate applies our struct tags to the schema of t, at every level.
-func annotate(s *jsonschema.Schema, t reflect.Type) error {
+func indirect(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch {
-	case s == nil:
-		return nil
-	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && s.Items != nil:
-		plainType(s)
-		return annotate(s.Items, t.Elem())
-	case t.Kind() == reflect.Map && s.AdditionalProperties != nil:
-		plainType(s)
-		return annotate(s.AdditionalProperties, t.Elem())
-	case t.Kind() != reflect.Struct || s.Properties == nil:
-		return nil
-	}
-	for _, f := range reflect.VisibleFields(t) {
-		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" {
-			name = f.Name
-		}
-		p := s.Properties[name]
-		if !f.IsExported() || p == nil {
-			continue
-		}
-		if err := tags(p, f); err != nil {
-			return fmt.Errorf("field %s: %w", f.Name, err)
-		}
-		optional := f.Type.Kind() == reflect.Pointer || strings.Contains(opts, "omitempty") || strings.Contains(opts, "omitzero") || p.Default != nil
-		if v, ok := f.Tag.Lookup("required"); ok {
-			b, err := strconv.ParseBool(v)
-			if err != nil {
-				return fmt.Errorf("field %s: tag required: %w", f.Name, err)
-			}
-			optional = !b
-		}
-		s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
-		if !optional {
-			s.Required = append(s.Required, name)
-		}
-		if f.Type.Kind() == reflect.Pointer {
-			plainType(p)
-		}
-		if err := annotate(p, f.Type); err != nil {
-			return fmt.Errorf("field %s: %w", f.Name, err)
-		}
-	}
-	return nil
-}
-
-// plainType drops "null" from the types: an optional field is left out, and an explicit null of
-// it counts as absent.
-func plainType(s *jsonschema.Schema) {
-	s.Types = slices.DeleteFunc(s.Types, func(t string) bool { return t == "null" })
-	if len(s.Types) == 1 {
-		s.Type, s.Types = s.Types[0], nil
-	}
-}
-
-// tags applies the tags of one field.
-func tags(p *jsonschema.Schema, f reflect.StructField) error {
-	target := p
-	if f.Type.Kind() == reflect.Slice && p.Items != nil {
-		target = p.Items // limits and choices of a list are of its elements
-	}
-	for _, tag := range []string{"description", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "format", "default"} {
-		v, ok := f.Tag.Lookup(tag)
-		if !ok {
-			continue
-		}
-		if err := apply(p, target, f.Type, tag, v); err != nil {
-			return fmt.Errorf("tag %s:%q: %w", tag, v, err)
-		}
-	}
-	return nil
-}
-
-func apply(p, target *jsonschema.Schema, t reflect.Type, tag, v string) (err error) {
-	switch tag {
-	case "description":
-		p.Description = v
-	case "pattern":
-		if _, err = pattern(v); err == nil {
-			target.Pattern = v
-		}
-	case "format":
-		target.Format = v
-	case "minimum":
-		target.Minimum, err = number(v)
-	case "maximum":
-		target.Maximum, err = number(v)
-	case "minLength":
-		target.MinLength, err = count(v)
-	case "maxLength":
-		target.MaxLength, err = count(v)
-	case "default":
-		p.Default, err = literal(t, v)
-	case "enum":
-		for one := range strings.SplitSeq(v, ",") {
-			raw, lerr := literal(element(t), one)
-			if lerr != nil {
-				return lerr
-			}
-			target.Enum = append(target.Enum, raw)
-		}
-	}
-	return err
-}
-
-func number(v string) (*float64, error) {
-	f, err := strconv.ParseFloat(v, 64)
-	return &f, err
-}
-
-func count(v string) (*int, error) {
-	n, err := strconv.Atoi(v)
-	if err == nil && n < 0 {
-		err = errors.New("is negative")
-	}
-	return &n, err
-}
-
-func element(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
 	return t
 }
 
-// literal reads a tag's value as JSON of type t; a string needs no quotes.
-func literal(t reflect.Type, v string) (json.RawMessage, error) {
-	if element(t).Kind() == reflect.String && t.Kind() != reflect.Slice || t == reflect.TypeFor[time.Time]() {
-		return json.Marshal(v)
-	}
-	if err := json.Unmarshal([]byte(v), reflect.New(t).Interface()); err != nil {
-		return nil, fmt.Errorf("is no %s: %w", t, err)
-	}
-	return json.RawMessage(v), nil
+// either says whether t or a pointer to it has the methods of I.
+func either[I any](t reflect.Type) bool {
+	i := reflect.TypeFor[I]()
+	return t.Implements(i) || reflect.PointerTo(t).Implements(i)
 }
 
-// decode reads arguments that fit the schema into In, absent ones set to their defaults.
-func decode[In any](in inferred, input json.RawMessage) (In, error) {
-	var v In
-	if len(in.defaults) > 0 {
-		var err error
-		if input, err = withDefaults(in.defaults, input); err != nil {
-			return v, err
-		}
+// special is the schema of a type that encoding/json does not write by its kind; nil for others.
+func special(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+	case reflect.TypeFor[time.Duration]():
+		return &jsonschema.Schema{Type: "integer", Description: "nanoseconds"}
+	case reflect.TypeFor[json.Number]():
+		return &jsonschema.Schema{Type: "number"}
+	case reflect.TypeFor[big.Int]():
+		return &jsonschema.Schema{Type: "integer"}
+	case reflect.TypeFor[events.Content]():
+		return &jsonschema.Schema{Type: "object"}
 	}
-	dec := json.NewDecoder(bytes.NewReader(input))
-	if reflect.TypeFor[In]().Kind() == reflect.Map {
-		dec.UseNumber()
+	switch {
+	case t.Kind() == reflect.Interface:
+		return &jsonschema.Schema{}
+	case either[json.Marshaler](t), either[json.Unmarshaler](t):
+		return &jsonschema.Schema{} // whatever it makes of itself
+	case either[encoding.TextMarshaler](t), either[encoding.TextUnmarshaler](t):
+		return &jsonschema.Schema{Type: "string"}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && special(t.Elem()) == nil:
+		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
 	}
-	if err := dec.Decode(&v); err != nil {
-		return v, &InputError{Text: "The arguments do not fit the tool: " + strings.TrimPrefix(err.Error(), "json: ")}
-	}
-	return v, nil
+	return nil
 }
 
-func withDefaults(defaults map[string]json.RawMessage, input json.RawMessage) (json.RawMessage, error) {
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(input, &given); err != nil {
-		return nil, &InputError{Text: "The arguments are no JSON object."}
+// value is the schema of a value of type t.
+func (in *inferrer) value(t reflect.Type) (s *jsonschema.Schema, err error) {
+	inner := indirect(t)
+	if inner.Kind() == reflect.Interface && inner.NumMethod() > 0 && !in.output {
+		return nil, fmt.Errorf("%s is an interface: no JSON can be read into it", inner)
 	}
-	missing := false
-	for name, v := range defaults {
-		if raw, ok := given[name]; !ok || string(raw) == "null" {
-			given[name], missing = v, true
+	if s = special(inner); s == nil {
+		if s, err = in.kind(inner); err != nil {
+			return nil, err
 		}
 	}
-	if !missing {
-		return input, nil
+	nillable := t.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map
+	if in.output && nillable && s.Type != "" {
+		s.Type, s.Types = "", []string{"null", s.Type}
 	}
-	return json.Marshal(given)
+	return s, nil
+}
+
+// kind is the schema of t by its kind, whatever methods it has.
+func (in *inferrer) kind(t reflect.Type) (*jsonschema.Schema, error) {
+	if t.Name() != "" {
+		if slices.Contains(in.within, t) {
+			return nil, fmt.Errorf("%s contains itself: write its schema by hand, and make the tool with Raw", t)
+		}
+		in.within = append(in.within, t)
+		defer func() { in.within = in.within[:len(in.within)-1] }()
+	}
+	switch k := t.Kind(); k {
+	case reflect.Bool:
+		return &jsonschema.Schema{Type: "boolean"}, nil
+	case reflect.String:
+		return &jsonschema.Schema{Type: "string"}, nil
+	case reflect.Float32, reflect.Float64:
+		return &jsonschema.Schema{Type: "number"}, nil
+	case reflect.Int8, reflect.Int16, reflect.Int32:
+		most := math.Ldexp(1, t.Bits()-1)
+		return &jsonschema.Schema{Type: "integer", Minimum: new(-most), Maximum: new(most - 1)}, nil
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return &jsonschema.Schema{Type: "integer", Minimum: new(0.0), Maximum: new(math.Ldexp(1, t.Bits()) - 1)}, nil
+	case reflect.Int, reflect.Int64:
+		return &jsonschema.Schema{Type: "integer"}, nil
+	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
+		return &jsonschema.Schema{Type: "integer", Minimum: new(0.0)}, nil
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return in.collection(t)
+	case reflect.Struct:
+		return in.object(t)
+	default:
+		return nil, fmt.Errorf("%s has no JSON form", t)
+	}
+}
+
+func (in *inferrer) collection(t reflect.Type) (*jsonschema.Schema, error) {
+	elem, err := in.value(t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind() {
+	case reflect.Map:
+		k := t.Key().Kind()
+		if k != reflect.String && (k < reflect.Int || k > reflect.Uintptr) && !either[encoding.TextMarshaler](t.Key()) {
+			return nil, fmt.Errorf("%s: its keys are no names of a JSON object", t)
+		}
+		return &jsonschema.Schema{Type: "object", AdditionalProperties: elem}, nil
+	case reflect.Array:
+		return &jsonschema.Schema{Type: "array", Items: elem, MinItems: new(t.Len()), MaxItems: new(t.Len())}, nil
+	default:
+		return &jsonschema.Schema{Type: "array", Items: elem}, nil
+	}
+}
+
+func (in *inferrer) object(t reflect.Type) (*jsonschema.Schema, error) {
+	s := &jsonschema.Schema{
+		Type: "object", Properties: map[string]*jsonschema.Schema{},
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, // false
+	}
+	for _, f := range fields(t) {
+		p, required, err := in.property(f)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", f.Name, err)
+		}
+		s.Properties[f.name], s.PropertyOrder = p, append(s.PropertyOrder, f.name)
+		if required {
+			s.Required = append(s.Required, f.name)
+		}
+	}
+	return s, nil
+}
+
+func (in *inferrer) property(f field) (p *jsonschema.Schema, required bool, err error) {
+	if p, err = in.value(f.Type); err != nil {
+		return nil, false, err
+	}
+	if f.omitted { // rather than null
+		p.Types = slices.DeleteFunc(p.Types, func(t string) bool { return t == "null" })
+		if len(p.Types) == 1 {
+			p.Type, p.Types = p.Types[0], nil
+		}
+	}
+	if f.quoted {
+		p = &jsonschema.Schema{Type: "string"}
+	}
+	if err = tags(p, f); err != nil {
+		return nil, false, err
+	}
+	required = !f.omitted && (in.output || f.Type.Kind() != reflect.Pointer && p.Default == nil)
+	return p, required, requiredTag(f, &required)
 }

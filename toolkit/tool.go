@@ -69,7 +69,7 @@ type Options struct {
 	Matcher              string
 	DangerousFiles       []string
 	DangerousDirectories []string
-	OutputSchema         json.RawMessage           // nil: inferred where Out is a struct
+	OutputSchema         json.RawMessage           // nil: inferred where Out is a struct and Convert nil
 	Convert              func(any) (Result, error) // makes the result of the returned value; nil: [Convert]
 }
 
@@ -87,23 +87,25 @@ func (o *Options) definition() Definition {
 
 // Define makes a tool of a typed function. The input schema comes from In: JSON names, and the
 // struct tags description, enum, minimum, maximum, minLength, maxLength, pattern, format, default
-// and required. A field is required unless it is a pointer, has omitempty or omitzero, a default, or required:"false".
+// and required; those of a list are of its elements, but description and default. A field is
+// required unless it is a pointer, has omitempty or omitzero, a default, or required:"false".
+// A default is set where the field is absent or null, at any depth. A type that reads its own JSON
+// or text is taken as that. Numbers that go into an interface arrive as json.Number, digit for digit.
 //
-// The returned value becomes the result: a string as it is; [Result], events.Content and slices of
-// it as they are; anything with a ToolResult method by that; any other value as JSON text, and as
-// structured content too if it is an object. [ErrDefinition] says what cannot be registered.
+// The returned value becomes the result by [Convert]; where Out is a struct, the output schema comes
+// from it. [ErrDefinition] says what cannot be registered.
 func Define[In, Out any](name, description string, fn func(context.Context, In) (Out, error), o *Options) (*Tool, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	def := o.definition()
 	def.Name, def.Description = events.ToolName(name), description
-	in, err := inputSchema[In]()
+	schema, missing, err := inputSchema[In]()
 	if err != nil {
 		return nil, fmt.Errorf("%w: tool %q: input: %w", ErrDefinition, name, err)
 	}
-	def.InputSchema = in.schema
-	if def.OutputSchema == nil {
+	def.InputSchema = schema
+	if def.OutputSchema == nil && o.Convert == nil {
 		if def.OutputSchema, err = outputSchema[Out](); err != nil {
 			return nil, fmt.Errorf("%w: tool %q: output: %w", ErrDefinition, name, err)
 		}
@@ -113,7 +115,7 @@ func Define[In, Out any](name, description string, fn func(context.Context, In) 
 		convert = Convert
 	}
 	return Raw(def, func(ctx context.Context, input json.RawMessage) (Result, error) {
-		v, err := decode[In](in, input)
+		v, err := decode[In](missing, input)
 		if err != nil {
 			return Result{}, err
 		}
