@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
 )
 
@@ -66,4 +67,60 @@ func ExampleMiddleware() {
 	// Output:
 	// calling hello
 	// hi
+}
+
+func ExampleProgress() {
+	count := toolkit.MustDefine("count", "Counts to three.",
+		func(ctx context.Context, _ struct{}) (string, error) {
+			for i := range 3 {
+				toolkit.Progress(ctx, float64(i+1), 3, "counting")
+			}
+			return "three", nil
+		}, nil)
+	r := count.Execute(context.Background(), toolkit.Execution{Emit: func(d events.ToolResultDelta) {
+		fmt.Printf("%d: %v of %v, %s\n", d.Seq, *d.Progress, *d.Total, d.Message)
+	}})
+	fmt.Println(r.Text())
+	// Output:
+	// 1: 1 of 3, counting
+	// 2: 2 of 3, counting
+	// 3: 3 of 3, counting
+	// three
+}
+
+func ExampleRetryable() {
+	// A failure that may pass is marked; one that will not is returned as it is.
+	lookup := toolkit.MustDefine("lookup", "Looks up.",
+		func(context.Context, struct{}) (string, error) {
+			return "", toolkit.Retryable(errors.New("the directory is busy, try later"))
+		}, &toolkit.Options{Attempts: 2, Backoff: toolkit.Backoff{Initial: toolkit.Duration(time.Millisecond)}})
+	r := lookup.Execute(context.Background(), toolkit.Execution{Failed: func(attempt int, err error) {
+		fmt.Println("attempt", attempt, "-", err)
+	}})
+	fmt.Println(r.State, r.Reason, "-", r.Text())
+	// Output:
+	// attempt 1 - the directory is busy, try later
+	// attempt 2 - the directory is busy, try later
+	// error tool_error - the directory is busy, try later
+}
+
+func ExampleToolkit() {
+	echo := func(_ context.Context, in map[string]any) (any, error) { return in["say"], nil }
+	tk := toolkit.New()
+	if err := tk.Add(toolkit.MustDefine("echo", "Says it again.", echo, nil), toolkit.MustDefine("repeat", "The same.", echo, nil)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for tool := range tk.All() {
+		fmt.Println(tool.Definition().Name)
+	}
+	if tool, ok := tk.Lookup("echo"); ok {
+		fmt.Println(tool.Execute(context.Background(), toolkit.Execution{Input: json.RawMessage(`{"say":"hi"}`)}).Text())
+	}
+	fmt.Println(tk.Add(toolkit.MustDefine("echo", "Another.", echo, nil)))
+	// Output:
+	// echo
+	// repeat
+	// hi
+	// toolkit: tool already registered: echo
 }

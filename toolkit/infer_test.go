@@ -145,7 +145,7 @@ func TestEmbeddedFields(t *testing.T) {
 	type in struct {
 		deep
 		Skip string `json:"-"`
-		Dash string `json:"-,"`
+		Dash string `json:"-,"` //nolint:staticcheck // the point of this test
 	}
 	got, _ := schemasOf[in, string](t)
 	want := `{"type":"object","properties":{"city":{"type":"string","minLength":3},` +

@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -86,6 +90,31 @@ func TestPrepareRefuses(t *testing.T) {
 		input, ok := errors.AsType[*toolkit.InputError](err)
 		if !ok || !strings.Contains(input.Text, want) || !strings.Contains(input.Text, "call again") || !strings.Contains(input.Text, "'probe'") {
 			t.Errorf("%.60s: got %v, want a text with %q", in, err, want)
+		}
+	}
+}
+
+// What a model reads of wrong arguments is short and always the same, whatever their size.
+func TestFailuresAreShortAndInOrder(t *testing.T) {
+	t.Parallel()
+	s := schemaOf(t, `{"type":"object","additionalProperties":{"type":"integer"},"properties":{"p":{"pattern":"^a$"}}}`)
+	var b strings.Builder
+	b.WriteString(`{"p":"` + strings.Repeat("é", 100_000) + `"`)
+	for i := range 100 {
+		fmt.Fprintf(&b, `,"k%02d":"x"`, i)
+	}
+	b.WriteString(`}`)
+	var first string
+	for range 5 {
+		_, _, err := s.Prepare(json.RawMessage(b.String()))
+		if err == nil || len(err.Error()) > 10_000 || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), "and 81 more") {
+			t.Fatalf("got %.500v", err)
+		}
+		if first == "" {
+			first = err.Error()
+		}
+		if err.Error() != first {
+			t.Errorf("once\n%s\nand then\n%s", first, err)
 		}
 	}
 }
@@ -224,6 +253,8 @@ func TestBadTypesAreRegistrationErrors(t *testing.T) {
 		{Name: "a", InputSchema: json.RawMessage(`{}`), Attempts: -1},
 		{Name: "a", InputSchema: json.RawMessage(`{}`), Oversize: "shrink"},
 		{Name: "a", InputSchema: json.RawMessage(`{}`), Backoff: toolkit.Backoff{Multiplier: 0.5}},
+		{Name: "a", InputSchema: json.RawMessage(`{}`), Backoff: toolkit.Backoff{Multiplier: math.NaN()}},
+		{Name: "a", InputSchema: json.RawMessage(`{}`), Backoff: toolkit.Backoff{Multiplier: math.Inf(1)}},
 	} {
 		if err := bad.Check(); !errors.Is(err, toolkit.ErrDefinition) {
 			t.Errorf("%+v: got %v, want ErrDefinition", bad, err)
@@ -289,6 +320,8 @@ func TestOutputSchema(t *testing.T) {
 
 type celsius float64
 
+type named string
+
 func (c celsius) ToolResult() (toolkit.Result, error) {
 	return toolkit.Result{Content: []events.Content{events.Text("warm")}}, nil
 }
@@ -304,6 +337,12 @@ func TestConvert(t *testing.T) {
 		"a struct":     {struct{ A string }{"<b>"}, `{"A":"<b>"}`, `{"A":"<b>"}`},
 		"raw JSON":     {json.RawMessage(`{ "a" : 1 }`), `{ "a" : 1 }`, `{ "a" : 1 }`},
 		"a list":       {[]int{1}, "[1]", ""},
+		"a named text": {named("plain <b>"), "plain <b>", ""},
+		"a text at *":  {new("plain"), "plain", ""},
+		"a number":     {json.Number("12345678901234567890"), "12345678901234567890", ""},
+		"a time":       {time.Unix(0, 0).UTC(), `"1970-01-01T00:00:00Z"`, ""},
+		"no raw JSON":  {json.RawMessage(nil), "null", ""},
+		"nil at *":     {(*celsius)(nil), "null", ""},
 		"nil":          {nil, "null", ""},
 		"a nil result": {(*toolkit.Result)(nil), "null", ""},
 		"its own way":  {celsius(20), "warm", ""},
@@ -319,37 +358,70 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%s: got %q, structured %q", name, got, r.Structured)
 		}
 	}
-	if _, err := toolkit.Convert(func() {}); err == nil {
-		t.Error("a function was converted")
+	for name, v := range map[string]any{"a function": func() {}, "broken JSON": json.RawMessage(`{"a":`), "no JSON": json.RawMessage{}, "NaN": math.NaN()} {
+		if _, err := toolkit.Convert(v); err == nil || toolkit.Classify(err).Retry {
+			t.Errorf("%s: got %v, want a final error", name, err)
+		}
 	}
 }
 
 // The hash is of the JSON as announced; it is stable over releases, and any field changes it.
 func TestHash(t *testing.T) {
 	t.Parallel()
-	d := toolkit.Definition{Name: "a", Description: "d", InputSchema: json.RawMessage(`{"type":"object"}`)}
-	if got, want := string(d.JSON()), `{"name":"a","description":"d","inputSchema":{"type":"object"}}`; got != want {
-		t.Errorf("JSON: got %s, want %s", got, want)
+	strict := false
+	full := toolkit.Definition{
+		Name: "a", Title: "A", Description: "d <&>", InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: json.RawMessage(`{}`),
+		ReadOnly: true, Idempotent: true, ConcurrencySafe: true, External: true, StateInjected: true, Strict: &strict,
+		Timeout: toolkit.Duration(90 * time.Second), QueueTimeout: toolkit.Duration(time.Hour), Attempts: 3,
+		Backoff:     toolkit.Backoff{Initial: toolkit.Duration(time.Second), Max: toolkit.Duration(time.Minute), Multiplier: 1.5},
+		MaxInFlight: 2, MaxResult: 1000, Oversize: toolkit.OversizeTruncate, Group: "g", Matcher: "m",
+		DangerousFiles: []string{"f"}, DangerousDirectories: []string{"d"}, MCPServer: "s",
 	}
-	if got, want := d.Hash(), toolkit.HashOf([]byte(`{"name":"a","description":"d","inputSchema":{"type":"object"}}`)); got != want || len(got) != 32 {
+	const golden = `{"name":"a","title":"A","description":"d \u003c\u0026\u003e","inputSchema":{"type":"object"},"outputSchema":{},` +
+		`"readOnly":true,"idempotent":true,"concurrencySafe":true,"external":true,"stateInjected":true,"strict":false,` +
+		`"timeout":"1m30s","queueTimeout":"1h0m0s","attempts":3,"backoff":{"initial":"1s","max":"1m0s","multiplier":1.5},` +
+		`"maxInFlight":2,"maxResult":1000,"oversize":"truncate","group":"g","matcher":"m",` +
+		`"dangerousFiles":["f"],"dangerousDirectories":["d"],"mcpServer":"s"}`
+	if d := cmp.Diff(golden, string(full.JSON())); d != "" {
+		t.Errorf("JSON (-want +got):\n%s", d)
+	}
+	if got, want := full.Hash(), "2f6da6cb3a0800e46d41d017bc621bd0"; got != want || got != toolkit.HashOf([]byte(golden)) {
 		t.Errorf("hash: got %s, want %s", got, want)
 	}
-	seen := map[string]bool{d.Hash(): true}
-	for _, change := range []func(*toolkit.Definition){
-		func(d *toolkit.Definition) { d.ReadOnly = true },
-		func(d *toolkit.Definition) { d.Timeout = toolkit.Duration(time.Minute) },
-		func(d *toolkit.Definition) { d.InputSchema = json.RawMessage(`{"type":"object","title":"x"}`) },
-		func(d *toolkit.Definition) { d.Group = "g" },
-	} {
-		c := d
-		change(&c)
-		if seen[c.Hash()] {
-			t.Errorf("%+v has the hash of another", c)
+	var back toolkit.Definition
+	if err := json.Unmarshal(full.JSON(), &back); err != nil || !cmp.Equal(full, back) {
+		t.Errorf("round trip: %v (-want +got):\n%s", err, cmp.Diff(full, back))
+	}
+	seen := map[string]string{full.Hash(): "nothing"}
+	for i := range reflect.TypeFor[toolkit.Definition]().NumField() {
+		c, name := full, reflect.TypeFor[toolkit.Definition]().Field(i).Name
+		if f := reflect.ValueOf(&c).Elem().Field(i); name == "InputSchema" {
+			c.InputSchema = json.RawMessage(`{"type":"object","title":"t"}`)
+		} else {
+			f.SetZero()
 		}
-		seen[c.Hash()] = true
-		var back toolkit.Definition
-		if err := json.Unmarshal(c.JSON(), &back); err != nil || back.Hash() != c.Hash() {
-			t.Errorf("round trip of %s: %v", c.JSON(), err)
+		if other, ok := seen[c.Hash()]; ok {
+			t.Errorf("a change of %s has the hash of a change of %s", name, other)
+		}
+		seen[c.Hash()] = name
+	}
+	one, two := full, full
+	one.InputSchema, two.InputSchema = json.RawMessage(`{"a":1,"b":2}`), json.RawMessage(`{"b":2,"a":1}`)
+	if one.Hash() == two.Hash() {
+		t.Error("the order of a schema's keys does not count")
+	}
+}
+
+// A-39, T-88, T-91: a schema given raw is passed on as it is: $defs stay at the root, nothing is
+// added beside anyOf.
+func TestRawSchemasPassAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const schema = `{"type":"object","properties":{"f":{"anyOf":[{"$ref":"#/$defs/f"},{"type":"null"}]}},"$defs":{"f":{"properties":{"next":{"$ref":"#/$defs/f"}}}},"definitions":{}}`
+	d := toolkit.Definition{Name: "a", InputSchema: json.RawMessage(schema)}
+	for _, shape := range []any{d, d.MCP(), d.OpenAI(), d.Anthropic()} {
+		b, err := json.Marshal(shape)
+		if err != nil || !strings.Contains(string(b), schema) {
+			t.Errorf("got %s, %v", b, err)
 		}
 	}
 }
@@ -415,5 +487,13 @@ func BenchmarkPrepare(b *testing.B) {
 		if _, _, err := s.Prepare(in); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func BenchmarkHash(b *testing.B) {
+	d := toolkit.Definition{Name: "probe", Description: "A tool of a test.", InputSchema: json.RawMessage(person)}
+	b.ReportAllocs()
+	for b.Loop() {
+		d.Hash()
 	}
 }
