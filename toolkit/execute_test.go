@@ -365,25 +365,30 @@ func TestToolkit(t *testing.T) {
 	}
 }
 
-func FuzzBackoff(f *testing.F) {
-	f.Add(int64(time.Second), int64(10*time.Second), 2.0, 3)
-	f.Fuzz(func(t *testing.T, initial, most int64, multiplier float64, attempt int) {
-		b := toolkit.Backoff{Initial: toolkit.Duration(max(initial, 0)), Max: toolkit.Duration(max(most, 0)), Multiplier: multiplier}
-		top := time.Duration(b.Max)
-		if top == 0 {
-			top = 10 * time.Second
-		}
-		if d := b.Delay(attempt % 1000); d < 0 || d > top {
-			t.Errorf("%+v, attempt %d: got %v", b, attempt, d)
-		}
-	})
-}
-
+// A no-op tool with three arguments: as a test kit runs it, as a worker does with arguments that
+// the dispatcher has checked, and on goroutines that are used again, as workers have them.
 func BenchmarkExecute(b *testing.B) {
 	tool := toolkit.MustDefine("noop", "Does nothing.", func(context.Context, add) (string, error) { return "ok", nil }, nil)
-	in := json.RawMessage(`{"a":1,"b":2,"u":"x"}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		tool.Execute(b.Context(), toolkit.Execution{Input: in})
+	e := toolkit.Execution{Input: json.RawMessage(`{"a":1,"b":2,"u":"x"}`)}
+	run := func(e toolkit.Execution) func(*testing.B) {
+		return func(b *testing.B) {
+			b.Helper()
+			b.ReportAllocs()
+			for b.Loop() {
+				tool.Execute(b.Context(), e)
+			}
+		}
 	}
+	b.Run("validated", run(e))
+	e.Checked = tool.Definition().Hash()
+	b.Run("checked", run(e))
+	work := make(chan func())
+	defer close(work)
+	go func() {
+		for f := range work {
+			f()
+		}
+	}()
+	e.Go = func(f func()) { work <- f }
+	b.Run("reused", run(e))
 }

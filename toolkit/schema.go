@@ -58,7 +58,8 @@ func (s *Schemas) Of(hash string, def Definition) (*Schema, error) {
 
 // Prepare makes arguments ready to run: none, white space, "" and null become {}, and an object
 // that came as a JSON string is unwrapped, once, which repaired tells. Any other byte stays as it
-// was. Explicit nulls of optional fields count as absent for validation only.
+// was. Explicit nulls of optional fields count as absent, for validation only and where the schema
+// does not take them as they are.
 // The error is an [InputError] whose text tells the model what to correct.
 func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
 	clean, repaired, err = unwrap(input)
@@ -75,10 +76,14 @@ func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, false, s.refuse("the arguments must be a JSON object, not " + kindOf(doc))
 	}
-	if bytes.Contains(clean, []byte("null")) {
-		doc = prune(doc, []any{s.raw}, s.raw)
+	if n, far := tooFar(doc); far {
+		return nil, false, s.refuse(shorten(fmt.Sprintf("the exponent of %s is beyond %d", n, maxExponent)))
 	}
-	if err := s.input.Validate(doc); err != nil {
+	err = s.input.Validate(doc)
+	if err != nil && bytes.Contains(clean, []byte("null")) { // a null that the schema allows is a value
+		err = s.input.Validate(prune(doc, []any{s.raw}, s.raw))
+	}
+	if err != nil {
 		return nil, false, s.refuse(failures(err))
 	}
 	return clean, repaired, nil
