@@ -34,6 +34,9 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, errors.New("a schema must be a JSON object")
 	}
+	if err := checkNumbers(doc); err != nil {
+		return nil, err
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	c.AssertFormat()

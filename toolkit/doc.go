@@ -12,7 +12,9 @@
 // # Delivery
 //
 // A tool that is neither ReadOnly nor Idempotent runs at most once, whoever dies; the others may
-// run again after a crash. [Retryable] errors are tried again within one run, up to Attempts.
+// run again after a crash. [Retryable] errors, which say that nothing happened, are tried again
+// within one run, up to Attempts; a time-out leaves that open, so only a tool that may run again
+// is tried again after one. What was judged is what runs: no middleware can change the arguments.
 //
 // # Errors
 //

@@ -2,12 +2,15 @@ package toolkit
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/toolwire/toolwire/events"
 )
 
 func read(t *testing.T, doc string) any {
@@ -57,4 +60,34 @@ func TestPruneEndsOnCircles(t *testing.T) {
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("took %v", took)
 	}
+}
+
+// Filling in defaults makes an object of an object, and touches nothing that was given.
+func FuzzDefaults(f *testing.F) {
+	for _, in := range []string{`{}`, `{"a":null}`, `{"l":[{},{"x":1}],"o":{"x":null}}`, `{ "a" : "<\u00e9>" , "z":[1, 2] }`, `{"m":{"k":{}}}`} {
+		f.Add(in)
+	}
+	x := &defaults{own: map[string]json.RawMessage{"x": json.RawMessage(`7`)}}
+	d := &defaults{own: map[string]json.RawMessage{"a": json.RawMessage(`"d"`)}, in: map[string]*defaults{"l": {each: x}, "o": x, "m": {each: x}}}
+	f.Fuzz(func(t *testing.T, in string) {
+		var given, full map[string]json.RawMessage
+		if events.CheckJSON([]byte(in)) != nil || json.Unmarshal([]byte(in), &given) != nil || given == nil {
+			return
+		}
+		out, err := d.fill(json.RawMessage(in))
+		if err != nil || events.CheckJSON(out) != nil || json.Unmarshal(out, &full) != nil {
+			t.Fatalf("%q became %q, %v", in, out, err)
+		}
+		if _, ok := full["a"]; !ok {
+			t.Errorf("%q became %q, without the default", in, out)
+		}
+		for name, v := range given {
+			if d.in[name] == nil && name != "a" && string(full[name]) != string(v) {
+				t.Errorf("%q became %q", in, out)
+			}
+		}
+		if again, err := d.fill(out); err != nil || string(again) != string(out) {
+			t.Errorf("%q became %q and then %q", in, out, again)
+		}
+	})
 }

@@ -76,8 +76,8 @@ func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, false, s.refuse("the arguments must be a JSON object, not " + kindOf(doc))
 	}
-	if n, far := tooFar(doc); far {
-		return nil, false, s.refuse(shorten(fmt.Sprintf("the exponent of %s is beyond %d", n, maxExponent)))
+	if err := checkNumbers(doc); err != nil {
+		return nil, false, s.refuse(err.Error())
 	}
 	err = s.input.Validate(doc)
 	if err != nil && bytes.Contains(clean, []byte("null")) { // a null that the schema allows is a value
@@ -96,6 +96,9 @@ func (s *Schema) Output(structured json.RawMessage) error {
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(structured))
 	if err != nil {
+		return err
+	}
+	if err := checkNumbers(doc); err != nil {
 		return err
 	}
 	if err := s.output.Validate(doc); err != nil {

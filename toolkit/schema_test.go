@@ -1,6 +1,7 @@
 package toolkit_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/toolkittest"
 )
 
 func schemaOf(tb testing.TB, input string) *toolkit.Schema {
@@ -105,6 +108,18 @@ func TestFarExponentsAreRefusedAtOnce(t *testing.T) {
 	}
 	if _, _, err := s.Prepare(json.RawMessage(`{"l":[1e3,1E300],"n":2e-1}`)); err != nil {
 		t.Error(err)
+	}
+	// Nor can a definition, which anybody may announce, or a result bring the validator down.
+	def := toolkit.Definition{Name: "probe", InputSchema: json.RawMessage(`{"properties":{"n":{"multipleOf":1e1000001}}}`)}
+	if err := def.Check(); !errors.Is(err, toolkit.ErrDefinition) {
+		t.Errorf("got %v, want ErrDefinition", err)
+	}
+	type out struct {
+		N json.Number `json:"n" maximum:"10"`
+	}
+	tool := toolkit.MustDefine("probe", "d", func(context.Context, none) (out, error) { return out{"1e1000001"}, nil }, nil)
+	if r := toolkittest.Run(t, tool, "", nil).Result; r.Reason != events.ReasonToolError || !strings.Contains(r.Text(), "exponent") {
+		t.Errorf("got %s, %.200s", r.Reason, r.Text())
 	}
 }
 
