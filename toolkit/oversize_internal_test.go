@@ -31,8 +31,9 @@ func checkCut(t *testing.T, r events.ToolResult, limit int) {
 func TestTruncate(t *testing.T) {
 	t.Parallel()
 	many := make([]events.Content, 5000)
+	words := make([]events.Content, len(many))
 	for i := range many {
-		many[i] = events.Image("image/png", []byte("x"))
+		many[i], words[i] = events.Image("image/png", []byte("x")), events.Text("word")
 	}
 	for name, content := range map[string][]events.Content{
 		"control characters": {events.Text(strings.Repeat("\x00", 1000))},
@@ -40,6 +41,7 @@ func TestTruncate(t *testing.T) {
 		"wide":               {events.Text(strings.Repeat("世", 1000))},
 		"many texts":         {events.Text(strings.Repeat("a", 100)), events.Text(strings.Repeat("b", 5000)), events.Text("c"), events.Text("d")},
 		"many images":        many,
+		"many words":         words,
 	} {
 		for _, limit := range []int{1, 7, 100, 999, 4000} {
 			t.Run(name, func(t *testing.T) { checkCut(t, events.ToolResult{Content: content}, limit) })
