@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,30 +21,31 @@ const (
 // checkNumbers refuses a document with a number out of these bounds; its error is path: message.
 func checkNumbers(doc any) error {
 	if path, err := checkNumber(doc); err != nil {
-		return errors.New(shorten("/" + strings.TrimPrefix(path, "/") + ": " + err.Error()))
+		slices.Reverse(path)
+		return errors.New(shorten(pointer(path) + ": " + err.Error()))
 	}
 	return nil
 }
 
-// checkNumber finds such a number, and the path to it from doc.
-func checkNumber(doc any) (path string, err error) {
+// checkNumber finds such a number, and the path from it up to doc.
+func checkNumber(doc any) (path []string, err error) {
 	switch doc := doc.(type) {
 	case json.Number:
-		return "", bounded(string(doc))
+		return nil, bounded(string(doc))
 	case map[string]any:
 		for name, v := range doc {
 			if path, err := checkNumber(v); err != nil {
-				return "/" + name + path, err
+				return append(path, name), err
 			}
 		}
 	case []any:
 		for i, v := range doc {
 			if path, err := checkNumber(v); err != nil {
-				return "/" + strconv.Itoa(i) + path, err
+				return append(path, strconv.Itoa(i)), err
 			}
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 func bounded(n string) error {

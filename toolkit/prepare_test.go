@@ -232,6 +232,22 @@ func TestFailureTexts(t *testing.T) {
 	}
 }
 
+// A name cannot break its line, or pass for a path: paths are JSON pointers.
+func TestPathsOfFailures(t *testing.T) {
+	t.Parallel()
+	s := schemaOf(t, `{"additionalProperties":{"type":"string"}}`)
+	for name, want := range map[string]string{
+		`a\nCorrect nothing`: `/a\nCorrect nothing: `, `a/b`: "/a~1b: ", `a~`: "/a~0: ", `é \"q\"`: `/é "q": `, `\u001b[31m`: `/\x1b[31m: `, ``: "/: ",
+	} {
+		for value, more := range map[string]string{"1": "got number", "1e5000": "the exponent"} {
+			_, _, err := s.Prepare(json.RawMessage(`{"` + name + `":` + value + `}`))
+			if err == nil || strings.Count(err.Error(), "\n") != 2 || !strings.Contains(err.Error(), "\n"+want+more) {
+				t.Errorf("%s: got %q, want %q", name, err, want+more)
+			}
+		}
+	}
+}
+
 // However much does not fit, the text stays of a size that a model can use.
 func TestFailureTextsAreBounded(t *testing.T) {
 	t.Parallel()
