@@ -2,46 +2,62 @@ package toolkit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// maxExponent bounds the exponents in what is validated and in schemas, far beyond any double. The
-// validator computes with exact fractions: one 1e999999 takes it 50 ms, so that a megabyte of them
-// takes hours, and beyond 1e1000000 it panics.
-const maxExponent = 1000
+const (
+	// maxExponent bounds the exponents in what is validated and in schemas, far beyond any double. The
+	// validator computes with exact fractions: one 1e999999 takes it 50 ms, so that a megabyte of them
+	// takes hours, and beyond 1e1000000 it panics.
+	maxExponent = 1000
+	// maxDigits bounds the length of one number: four million digits take the validator half a minute.
+	maxDigits = 4096
+)
 
-// checkNumbers refuses a document with a number whose exponent is out of bounds.
+// checkNumbers refuses a document with a number out of these bounds; its error is path: message.
 func checkNumbers(doc any) error {
-	if n, far := tooFar(doc); far {
-		return fmt.Errorf("the exponent of %s is beyond %d", shorten(n.String()), maxExponent)
+	if path, err := checkNumber(doc); err != nil {
+		slices.Reverse(path)
+		return errors.New(shorten(pointer(path) + ": " + err.Error()))
 	}
 	return nil
 }
 
-// tooFar finds such a number.
-func tooFar(doc any) (json.Number, bool) {
+// checkNumber finds such a number, and the path from it up to doc.
+func checkNumber(doc any) (path []string, err error) {
 	switch doc := doc.(type) {
 	case json.Number:
-		at := strings.IndexAny(string(doc), "eE")
-		if at < 0 {
-			return "", false
-		}
-		n, err := strconv.Atoi(string(doc[at+1:]))
-		return doc, err != nil || n > maxExponent || n < -maxExponent
+		return nil, bounded(string(doc))
 	case map[string]any:
-		for _, v := range doc {
-			if n, far := tooFar(v); far {
-				return n, true
+		for name, v := range doc {
+			if path, err := checkNumber(v); err != nil {
+				return append(path, name), err
 			}
 		}
 	case []any:
-		for _, v := range doc {
-			if n, far := tooFar(v); far {
-				return n, true
+		for i, v := range doc {
+			if path, err := checkNumber(v); err != nil {
+				return append(path, strconv.Itoa(i)), err
 			}
 		}
 	}
-	return "", false
+	return nil, nil
+}
+
+func bounded(n string) error {
+	if len(n) > maxDigits {
+		return fmt.Errorf("a number of %d digits, more than %d", len(n), maxDigits)
+	}
+	at := strings.IndexAny(n, "eE")
+	if at < 0 {
+		return nil
+	}
+	if e, err := strconv.Atoi(n[at+1:]); err != nil || e > maxExponent || e < -maxExponent {
+		return fmt.Errorf("the exponent of %s is beyond %d", shorten(n), maxExponent)
+	}
+	return nil
 }

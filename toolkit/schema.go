@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -177,7 +179,7 @@ func failures(err error) string {
 			u.Error = u.Errors[0].Error
 		}
 		if u.Error != nil {
-			lines = append(lines, shorten("/"+strings.Join(leaf.InstanceLocation, "/")+": "+u.Error.String()))
+			lines = append(lines, shorten(pointer(leaf.InstanceLocation)+": "+u.Error.String()))
 		}
 	}
 	slices.Sort(lines) // the validator walks maps
@@ -189,6 +191,30 @@ func failures(err error) string {
 		lines = append(lines[:maxFailures], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// pointer is the JSON pointer of what steps lead to, on one line whatever the names are; "/" for the root.
+func pointer(steps []string) string {
+	var b strings.Builder
+	for _, name := range steps {
+		b.WriteByte('/')
+		for _, r := range name {
+			switch {
+			case r == '~':
+				b.WriteString("~0")
+			case r == '/':
+				b.WriteString("~1")
+			case unicode.IsControl(r):
+				b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			default:
+				b.WriteRune(r)
+			}
+		}
+	}
+	if len(steps) == 0 {
+		return "/"
+	}
+	return b.String()
 }
 
 const (
