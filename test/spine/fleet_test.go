@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/toolwire/toolwire/agent"
@@ -32,6 +33,7 @@ type fleet struct {
 	tools *toolkit.Toolkit
 
 	history bool // keep the record; such a server leaves goroutines behind for half a minute
+	lasting bool // processes outlive the server, and connect again
 
 	mu      sync.Mutex
 	running []*process
@@ -39,15 +41,17 @@ type fleet struct {
 
 // process is a dispatcher or worker on a connection of its own.
 type process struct {
-	nc   *nats.Conn
-	stop context.CancelFunc
-	done chan struct{}
+	nc     *nats.Conn
+	stop   context.CancelFunc
+	done   chan struct{}
+	health func() error // of a worker
 }
 
-// kill ends it as a crash does: the connection is gone before it can say a word.
+// kill ends it as a crash does: the connection is gone before it can say a word. A tool that runs
+// goes on, as it would behind a broken network: whatever it does to the world counts.
 func (p *process) kill() {
 	p.nc.Close()
-	p.drain()
+	p.stop()
 }
 
 // drain ends it as SIGTERM does.
@@ -93,12 +97,12 @@ func (f *fleet) off(d time.Duration) {
 	f.srv.Restart()
 }
 
-func (f *fleet) start(run func(context.Context, *nats.Conn) error) *process {
+func (f *fleet) start(nc *nats.Conn, run func(context.Context) error) *process {
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{nc: f.srv.Conn(), stop: cancel, done: make(chan struct{})}
+	p := &process{nc: nc, stop: cancel, done: make(chan struct{})}
 	go func() {
-		_ = run(ctx, p.nc) // how it ends is not the point
+		_ = run(ctx) // how it ends is not the point
 		close(p.done)
 	}()
 	f.mu.Lock()
@@ -107,31 +111,46 @@ func (f *fleet) start(run func(context.Context, *nats.Conn) error) *process {
 	return p
 }
 
-func (f *fleet) dispatcher() *process {
+func (f *fleet) conn(opts []nats.Option) *nats.Conn {
 	f.Helper()
-	return f.start(func(ctx context.Context, nc *nats.Conn) error {
-		d, err := dispatcher.New(nc, dispatcher.Config{NoHistory: !f.history, Tick: 5 * time.Second})
-		if err != nil {
-			return err
-		}
-		return d.Run(ctx)
-	})
+	if f.lasting {
+		return f.srv.Lasting(opts...)
+	}
+	return f.srv.Conn(opts...)
 }
 
-func (f *fleet) worker(slots int) *process {
+func (f *fleet) dispatcher(opts ...nats.Option) *process {
 	f.Helper()
-	return f.start(func(ctx context.Context, nc *nats.Conn) error {
-		w, err := workers.New(nc, f.tools, workers.Config{Name: "test", Slots: slots})
-		if err != nil {
-			return err
-		}
-		return w.Run(ctx)
-	})
+	nc := f.conn(opts)
+	d, err := dispatcher.New(nc, dispatcher.Config{NoHistory: !f.history, Tick: 5 * time.Second})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return f.start(nc, d.Run)
+}
+
+// worker starts one of all tools.
+func (f *fleet) worker(slots int, opts ...nats.Option) *process {
+	f.Helper()
+	return f.program("test", f.tools, slots, opts...)
+}
+
+// program starts a worker of some tools, with a pool of its own.
+func (f *fleet) program(name string, tools *toolkit.Toolkit, slots int, opts ...nats.Option) *process {
+	f.Helper()
+	nc := f.conn(opts)
+	w, err := workers.New(nc, tools, workers.Config{Name: name, Slots: slots})
+	if err != nil {
+		f.Fatal(err)
+	}
+	p := f.start(nc, w.Run)
+	p.health = w.Health
+	return p
 }
 
 func (f *fleet) agent(id events.AgentID) *agent.Client {
 	f.Helper()
-	c, err := agent.New(f.srv.Conn(), agent.Config{Agent: id})
+	c, err := agent.New(f.conn(nil), agent.Config{Agent: id})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -196,6 +215,28 @@ func (f *fleet) submit(c *agent.Client, t agent.Turn) *agent.Pending {
 func (f *fleet) one(c *agent.Client, session events.SessionID, tool events.ToolName, input string) events.ToolResult {
 	f.Helper()
 	return f.await(f.submit(c, agent.Turn{Session: session, Calls: []events.Call{{Name: tool, Input: json.RawMessage(input)}}}))[0]
+}
+
+// state is how much a stream holds.
+func (f *fleet) state(stream string) jetstream.StreamState {
+	f.Helper()
+	js, err := jetstream.New(f.srv.Conn())
+	if err != nil {
+		f.Fatal(err)
+	}
+	s, err := js.Stream(f.Context(), stream)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s.CachedInfo().State
+}
+
+// workIsEmpty says that nothing is left to be done.
+func (f *fleet) workIsEmpty() {
+	f.Helper()
+	if n := f.state("TOOLWIRE_WORK").Msgs; n != 0 {
+		f.Errorf("%d calls are left in WORK", n)
+	}
 }
 
 // spy counts what JOURNAL stores, by live subject.
