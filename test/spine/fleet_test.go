@@ -161,9 +161,14 @@ func (f *fleet) agent(id events.AgentID) *agent.Client {
 // ready waits until every tool is registered and has a live worker.
 func (f *fleet) ready(c *agent.Client) {
 	f.Helper()
+	f.known(c, f.tools)
+}
+
+func (f *fleet) known(c *agent.Client, tools *toolkit.Toolkit) {
+	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 	defer cancel()
-	for tool := range f.tools.All() {
+	for tool := range tools.All() {
 		for {
 			known, err := c.Tool(ctx, tool.Definition().Name)
 			if err == nil && known.Info.Workers > 0 {

@@ -106,49 +106,6 @@ func TestDuplicateTurns(t *testing.T) {
 	})
 }
 
-// A worker dies at some point of a call with a side effect: it ran at most once, and the call has
-// one result, which says that its outcome is unknown if it had started (T-61, N-8).
-func TestWorkerKilledWithSideEffects(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, at := range []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 30 * time.Second, 70 * time.Second} {
-			ran := newEffects()
-			f := newFleet(t, tool("mail", &toolkit.Options{Timeout: 5 * time.Minute}, func(ctx context.Context) (any, error) {
-				time.Sleep(time.Second)
-				ran.happen(ctx)
-				time.Sleep(time.Minute)
-				return "sent", nil
-			}))
-			f.dispatcher()
-			victim := f.worker(4)
-			c := f.agent("local")
-			f.ready(c)
-			live := f.spy("toolwire.live.result.>")
-			p := f.submit(c, agent.Turn{Session: "s", Calls: []events.Call{{Name: "mail"}}})
-			time.Sleep(at)
-			victim.kill()
-			for range 2 {
-				f.worker(4)
-			}
-			r := f.await(p)[0]
-			if n := ran.total.Load(); n > 1 {
-				t.Errorf("killed after %v: the mail was sent %d times", at, n)
-			}
-			if r.Reason != events.ReasonOutcomeUnknown && r.Reason != events.ReasonOK {
-				t.Errorf("killed after %v: got %s", at, r.Reason)
-			}
-			if at == 70*time.Second && r.Reason != events.ReasonOK {
-				t.Errorf("killed after it had finished: got %s", r.Reason)
-			}
-			time.Sleep(6 * time.Minute)
-			if got := live.copy(); len(got) != 1 {
-				t.Errorf("killed after %v: got results %v", at, got)
-			}
-			f.stopAll()
-			f.srv.Stop()
-		}
-	})
-}
-
 // Without side effects the call runs again on another worker, within the lease (N-17, T-52, T-62).
 func TestWorkerKilledWithoutSideEffects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,7 @@ func tapped(judge func(subject, data string) verdict) nats.Option {
 	return func(o *nats.Options) error {
 		o.InProcessServer = tap{o.InProcessServer, judge}
 		o.AllowReconnect = false
+		o.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // else the cut is told on stderr
 		return nil
 	}
 }
@@ -158,19 +159,34 @@ type point struct {
 
 // killer lets a process die at a point, once it is armed.
 type killer struct {
-	point
-	nth   int32 // publish that counts; 0 is the first
+	point       // what is empty: any publish that changes something
+	nth   int32 // of those publishes; 0 is the first
 	armed atomic.Bool
 	seen  atomic.Int32
 	fired atomic.Bool
 }
 
 func (k *killer) judge(subject, data string) verdict {
-	if !k.armed.Load() || !strings.HasPrefix(subject, k.what) || !strings.HasPrefix(data, k.data) {
+	if !k.armed.Load() || !k.meant(subject, data) {
 		return pass
 	}
 	if k.seen.Add(1)-1 != k.nth || !k.fired.CompareAndSwap(false, true) {
 		return pass
 	}
 	return k.verdict
+}
+
+func (k *killer) meant(subject, data string) bool {
+	if k.what != "" {
+		return strings.HasPrefix(subject, k.what) && strings.HasPrefix(data, k.data)
+	}
+	for _, prefix := range []string{
+		"toolwire.timer.", "toolwire.work.", "toolwire.start.", "toolwire.result.", "toolwire.stop.", "toolwire.dead.", "toolwire.cancel.",
+		"$JS.API.STREAM.MSG.DELETE.", "$JS.API.STREAM.PURGE.", "$JS.ACK.TOOLWIRE_CALLS.", "$JS.ACK.TOOLWIRE_INBOX.",
+	} {
+		if strings.HasPrefix(subject, prefix) {
+			return true
+		}
+	}
+	return false
 }
