@@ -155,7 +155,11 @@ func TestWorkerDiesInsideTheTool(t *testing.T) {
 func TestRenewalsAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := newEffects()
-		slow := func(ctx context.Context) (any, error) { ran.happen(ctx); time.Sleep(45 * time.Second); return "done", nil }
+		slow := func(ctx context.Context) (any, error) {
+			ran.happen(ctx)
+			time.Sleep(45 * time.Second)
+			return "done", nil
+		}
 		f := newFleet(t, tool("mail", nil, slow), tool("look", &toolkit.Options{ReadOnly: true}, slow))
 		f.dispatcher()
 		f.worker(4, tapped(func(subject, data string) verdict {
