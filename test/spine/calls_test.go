@@ -179,6 +179,7 @@ func TestCancelInEveryState(t *testing.T) {
 		}
 		f.dispatcher()
 		check(unseen, events.ReasonCancelled, 0)
+		time.Sleep(5 * time.Second)
 
 		f.worker(16) // what was cancelled does not come back
 		time.Sleep(time.Minute)

@@ -32,8 +32,9 @@ type fleet struct {
 	srv   *natstest.Server
 	tools *toolkit.Toolkit
 
-	history bool // keep the record; such a server leaves goroutines behind for half a minute
-	lasting bool // processes outlive the server, and connect again
+	tick    time.Duration // between two sweeps; longer where days are to pass
+	history bool          // keep the record; such a server leaves goroutines behind for half a minute
+	lasting bool          // processes outlive the server, and connect again
 
 	mu      sync.Mutex
 	running []*process
@@ -65,7 +66,7 @@ func newFleet(tb testing.TB, tools ...*toolkit.Tool) *fleet {
 	// A timer that the client library pools in one bubble is fatal in the next.
 	runtime.GC()
 	runtime.GC()
-	f := &fleet{TB: tb, srv: natstest.Start(tb), tools: toolkit.New()}
+	f := &fleet{TB: tb, tick: 5 * time.Second, srv: natstest.Start(tb), tools: toolkit.New()}
 	if err := f.tools.Add(tools...); err != nil {
 		tb.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func (f *fleet) conn(opts []nats.Option) *nats.Conn {
 func (f *fleet) dispatcher(opts ...nats.Option) *process {
 	f.Helper()
 	nc := f.conn(opts)
-	d, err := dispatcher.New(nc, dispatcher.Config{NoHistory: !f.history, Tick: 5 * time.Second})
+	d, err := dispatcher.New(nc, dispatcher.Config{NoHistory: !f.history, Tick: f.tick})
 	if err != nil {
 		f.Fatal(err)
 	}

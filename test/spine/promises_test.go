@@ -3,10 +3,8 @@ package spine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,31 +77,6 @@ func TestInterleavedTurns(t *testing.T) {
 			t.Errorf("%s: %d results", subject, n)
 		}
 	}
-}
-
-// A turn published again is the same turn: at once, after the server's dedupe window, and after
-// everything was off; other content is refused. No second side effect (design §5).
-func TestDuplicateTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ran := newEffects()
-		f := newFleet(t, tool("mail", nil, func(ctx context.Context) (any, error) { ran.happen(ctx); return "sent", nil }))
-		c := f.up(2)
-		turn := agent.Turn{Session: "s", ID: "t1", Calls: []events.Call{{ID: "c1", Name: "mail"}}}
-		for _, pause := range []time.Duration{0, time.Second, 3 * time.Minute, 8 * time.Minute} {
-			time.Sleep(pause)
-			if r := f.await(f.submit(c, turn))[0]; r.Reason != events.ReasonOK || r.Text() != "sent" {
-				t.Errorf("after %v: got %s %q", pause, r.Reason, r.Text())
-			}
-		}
-		other := turn
-		other.Calls = []events.Call{{ID: "c1", Name: "mail", Input: json.RawMessage(`{ }`)}}
-		if _, err := c.Submit(t.Context(), other); !errors.Is(err, agent.ErrTurnReused) {
-			t.Errorf("other content: got %v, want ErrTurnReused", err)
-		}
-		if n := ran.total.Load(); n != 1 {
-			t.Errorf("the mail was sent %d times", n)
-		}
-	})
 }
 
 // Without side effects the call runs again on another worker, within the lease (N-17, T-52, T-62).
@@ -360,36 +333,5 @@ func TestRollingWorkersAndLimits(t *testing.T) {
 	}
 	if n := most.Load(); n > 2 {
 		t.Errorf("a tool with a limit of 2 ran %d times at once", n)
-	}
-}
-
-// Identifiers of any kind name one call and touch no foreign subject; what cannot be a token is
-// refused before anything is published (T-97).
-func TestOddIdentifiers(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, echo("echo"))
-	c := f.up(1)
-	spy := f.spy("toolwire.*.>")
-	for i, id := range []string{"a.b", "*", ">", "a > b", "日本語", "tab\tnew\nline", "=41", "UPPER", strings.Repeat("é", 21)} {
-		p := f.submit(c, agent.Turn{Session: events.SessionID(id), ID: events.TurnID(id), Calls: []events.Call{{ID: events.CallID(id), Name: "echo", Input: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}}})
-		if r := f.await(p)[0]; string(r.CallID) != id || r.Text() != fmt.Sprintf(`{"n":%d}`, i) {
-			t.Errorf("%q: got %q, %s", id, r.CallID, r.Text())
-		}
-	}
-	for _, id := range []string{strings.Repeat("x", 300), strings.Repeat("日", 100)} {
-		for _, turn := range []agent.Turn{
-			{Session: events.SessionID(id), Calls: []events.Call{{Name: "echo"}}},
-			{Session: "s", ID: events.TurnID(id), Calls: []events.Call{{Name: "echo"}}},
-			{Session: "s", Calls: []events.Call{{ID: events.CallID(id), Name: "echo"}}},
-		} {
-			if _, err := c.Submit(t.Context(), turn); !errors.Is(err, agent.ErrInvalid) {
-				t.Errorf("300 bytes: got %v, want ErrInvalid", err)
-			}
-		}
-	}
-	for subject := range spy.copy() {
-		if strings.HasPrefix(subject, "toolwire.call.") && strings.Count(subject, ".") != 4 {
-			t.Errorf("a call on %s", subject)
-		}
 	}
 }
