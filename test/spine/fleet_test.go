@@ -277,6 +277,20 @@ func (s *counts) copy() map[string]int {
 	return maps.Clone(s.n)
 }
 
+// onePer says that so many keys were counted, each once.
+func (s *counts) onePer(tb testing.TB, keys int) {
+	tb.Helper()
+	got := s.copy()
+	if len(got) != keys {
+		tb.Errorf("counted %d keys, want %d", len(got), keys)
+	}
+	for key, n := range got {
+		if n != 1 {
+			tb.Errorf("%s: %d times", key, n)
+		}
+	}
+}
+
 // effects is a tool's effect on the world: how often each call ran.
 type effects struct {
 	counts

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,87 +143,6 @@ func TestWorkerDiesInsideTheTool(t *testing.T) {
 			}
 		}
 		if got := live.copy(); len(got) != 3 {
-			t.Errorf("results: %v", got)
-		}
-		f.workIsEmpty()
-	})
-}
-
-// A worker lives, but its renewals are lost, so its work is delivered again while it runs: a tool
-// with side effects is left to it, and in any case there is one result (T-56, T-60).
-func TestRenewalsAreLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ran := newEffects()
-		slow := func(ctx context.Context) (any, error) {
-			ran.happen(ctx)
-			time.Sleep(45 * time.Second)
-			return "done", nil
-		}
-		f := newFleet(t, tool("mail", nil, slow), tool("look", &toolkit.Options{ReadOnly: true}, slow))
-		f.dispatcher()
-		f.worker(4, tapped(func(subject, data string) verdict {
-			if strings.HasPrefix(subject, workAck) && data == "+WPI" {
-				return drop
-			}
-			return pass
-		}))
-		c := f.agent("local")
-		f.ready(c)
-		live := f.spy("toolwire.live.result.>")
-		time.Sleep(2 * time.Second)
-		p := f.submit(c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{{ID: "c1", Name: "mail"}, {ID: "c2", Name: "look"}}})
-		time.Sleep(time.Second)
-		f.worker(4)
-		for _, r := range f.await(p) {
-			if r.Reason != events.ReasonOK {
-				t.Errorf("%s: got %s", r.Name, r.Reason)
-			}
-		}
-		time.Sleep(2 * time.Minute)
-		if n := ran.copy()["s/t/c1"]; n != 1 {
-			t.Errorf("the mail was sent %d times", n)
-		}
-		for subject, n := range live.copy() {
-			if n != 1 {
-				t.Errorf("%s: %d results", subject, n)
-			}
-		}
-		f.workIsEmpty()
-	})
-}
-
-// A worker's start is late by more than the lease, and another takes the call meanwhile: the late
-// one does not run it too (T-56, T-60).
-func TestStartComesLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ran := newEffects()
-		f := newFleet(t, tool("mail", nil, func(ctx context.Context) (any, error) {
-			ran.happen(ctx)
-			time.Sleep(time.Minute)
-			return "sent", nil
-		}))
-		f.dispatcher()
-		k := &killer{point: point{what: "toolwire.start.", verdict: hold}}
-		f.worker(4, tapped(k.judge))
-		c := f.agent("local")
-		f.ready(c)
-		live := f.spy("toolwire.live.result.>")
-		time.Sleep(2 * time.Second)
-		k.armed.Store(true)
-		p := f.submit(c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{{ID: "c1", Name: "mail"}}})
-		time.Sleep(time.Second)
-		if !k.fired.Load() {
-			t.Fatal("no start was published")
-		}
-		f.worker(4)
-		if r := f.await(p)[0]; r.Reason != events.ReasonOK {
-			t.Errorf("got %s", r.Reason)
-		}
-		time.Sleep(2 * time.Minute)
-		if n := ran.total.Load(); n != 1 {
-			t.Errorf("the mail was sent %d times", n)
-		}
-		if got := live.copy(); len(got) != 1 || got["toolwire.live.result.s.t.c1"] != 1 {
 			t.Errorf("results: %v", got)
 		}
 		f.workIsEmpty()
