@@ -55,7 +55,7 @@ func TestFailuresOfTools(t *testing.T) {
 			})), events.ReasonOK, 2, 2, "done", 0},
 			{tool("hopeless", &toolkit.Options{Attempts: 3, ReadOnly: true}, fail(func(int) error { return toolkit.Retryable(errors.New("always away")) })), events.ReasonToolError, 3, 3, "always away", 0},
 			{tool("final", &toolkit.Options{Attempts: 3, ReadOnly: true}, fail(func(int) error { return errors.New("no such city") })), events.ReasonToolError, 1, 1, "no such city", 0},
-			{tool("panics", &toolkit.Options{Attempts: 3, ReadOnly: true}, fail(func(int) error { panic("secret") })), events.ReasonToolPanic, 1, 1, "internal error", 0},
+			{tool("panics", &toolkit.Options{Attempts: 3, ReadOnly: true}, fail(func(int) error { panic("secret") })), events.ReasonToolPanic, 1, 1, "internal error", 0}, //nolint:forbidigo // tools do
 			{tool("default", nil, work(9*time.Minute)), events.ReasonTimeout, 1, 1, "in time", 5 * time.Minute},
 			{tool("patient", &toolkit.Options{Timeout: 10 * time.Minute}, work(9*time.Minute)), events.ReasonOK, 1, 1, "done", 9 * time.Minute},
 			{tool("again", &toolkit.Options{Timeout: time.Minute, Attempts: 3, Idempotent: true}, work(time.Hour)), events.ReasonTimeout, 3, 3, "in time", 3 * time.Minute},

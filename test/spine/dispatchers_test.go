@@ -136,7 +136,7 @@ func TestDispatchersDieAtRandom(t *testing.T) {
 	seed := rand.Uint64() // outside the bubble, whose time is always the same
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses moments, guards nothing
+		random := rand.New(rand.NewPCG(seed, 0))
 		ran := newEffects()
 		happen := func(ctx context.Context) (any, error) { ran.happen(ctx); return "done", nil }
 		f := newFleet(t, tool("mail", nil, happen), tool("look", &toolkit.Options{Idempotent: true}, happen))

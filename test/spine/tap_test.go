@@ -60,6 +60,17 @@ type tappedConn struct {
 	late []byte // frames that are held
 	held bool
 	dead bool
+
+	deaf atomic.Bool
+}
+
+// Read hears nothing any more once the process is to die.
+func (c *tappedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.deaf.Load() {
+		return 0, net.ErrClosed
+	}
+	return n, err
 }
 
 // Write sends on whole frames of the protocol only.
@@ -100,7 +111,9 @@ func (c *tappedConn) send(frame []byte, v verdict) error {
 		}
 	case cutBefore:
 		return c.cut()
-	case pass, cutAfter:
+	case cutAfter:
+		c.deaf.Store(true)
+	case pass:
 	}
 	if c.held {
 		c.late = append(c.late, frame...)
@@ -117,7 +130,7 @@ func (c *tappedConn) send(frame []byte, v verdict) error {
 
 func (c *tappedConn) cut() error {
 	c.dead = true
-	_ = c.Conn.Close()
+	_ = c.Close()
 	return net.ErrClosed
 }
 
