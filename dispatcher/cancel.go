@@ -41,7 +41,8 @@ func (d *Dispatcher) takeCancels(ctx context.Context) error {
 
 // handleCancel settles what can be settled, and tells workers to stop what runs. The event
 // stays until every call it names has its result, so that a call which a dying worker hands on
-// to another is stopped there too.
+// to another is stopped there too; and until the turn is taken in, so that work which its
+// intake stores after the call was settled is removed.
 func (d *Dispatcher) handleCancel(ctx context.Context, del *jet.Delivery) error {
 	t, req, err := d.readCancel(ctx, del)
 	if err == nil {
@@ -59,17 +60,29 @@ func (d *Dispatcher) handleCancel(ctx context.Context, del *jet.Delivery) error 
 	case err != nil:
 		return err
 	}
+	taken, err := d.taken(ctx, &t)
+	if err != nil {
+		return err
+	}
 	outcomes, err := d.cancelCalls(ctx, &t, named(&t, req.Calls))
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(outcomes, func(o outcome) bool { return o == outcomeStopping || o == outcomeLeft }) && del.Count < stopTries {
+	again := !taken || slices.ContainsFunc(outcomes, func(o outcome) bool { return o == outcomeStopping || o == outcomeLeft })
+	if again && del.Count < stopTries {
 		return del.Nak(min(time.Duration(del.Count)*time.Second, jet.Lease))
 	}
 	if err := d.at("cancel.ack"); err != nil {
 		return err
 	}
 	return del.Ack()
+}
+
+// taken says whether a turn was taken in, so that no more work of it is stored. It may have been
+// when that cannot be told, because an older one was not. It must be asked before the work is looked for.
+func (d *Dispatcher) taken(ctx context.Context, t *turn) (bool, error) {
+	floor, err := d.oldestTurn(ctx)
+	return floor.IsZero() || floor.After(t.stored), err
 }
 
 func (d *Dispatcher) readCancel(ctx context.Context, del *jet.Delivery) (t turn, req events.CancelCalls, err error) {

@@ -114,6 +114,40 @@ func TestCancelBeforeIntake(t *testing.T) {
 	})
 }
 
+// A cancel that settles a call while its turn is being taken in also removes the work that is stored
+// afterwards: what was reported as cancelled before it ran is not run minutes later.
+func TestCancelDuringIntake(t *testing.T) {
+	for _, api := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			d, err := dispatcher.New(w.srv.Conn(), dispatcher.Config{NoHistory: true, Logger: w.logs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.SetFault(func(step string) error {
+				if step == "fanout.work" {
+					wait(2 * time.Second)
+				}
+				return nil
+			})
+			p := w.start(d)
+			w.register(p, lookDef())
+			w.submit("t", call("c", "look", ""))
+			wait(time.Second)
+			if api {
+				ask[events.CancelReply](w, "local", events.OpCancel, events.CancelRequest{Session: "s", Turn: "t"})
+			} else {
+				w.cancel("t")
+			}
+			w.want(key("t", "c"), time.Second/2, events.ReasonCancelled)
+			wait(30 * time.Second)
+			if work, cancels := w.count(w.bus.WorkStream(), ">"), w.count(w.bus.InboxStream(), ">"); work != 0 || cancels != 0 {
+				t.Errorf("api %v: %d calls in WORK, %d cancels in INBOX", api, work, cancels)
+			}
+		})
+	}
+}
+
 // A cancel of a turn that never was ends as a dead letter, not in a loop.
 func TestCancelOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -127,15 +127,11 @@ func (d *Dispatcher) overdue(t *turn, c events.Call) bool {
 // settleLost ends a call that is nowhere to be found. It cannot happen while streams keep what
 // they stored; if one was restored from a backup, the agent still gets its answer.
 func (d *Dispatcher) settleLost(ctx context.Context, t *turn, c events.Call, s *events.CallStatus) error {
-	floor, err := d.oldestTurn(ctx)
-	if err != nil {
-		return err
-	}
-	if !floor.IsZero() && !floor.After(t.stored) {
-		return nil // it may still be waiting to be taken in
+	if taken, err := d.taken(ctx, t); err != nil || !taken {
+		return err // it may still be waiting to be taken in
 	}
 	d.log.Error().Str("call", t.key(c.ID).String()).Msg("call without work, start or result")
-	_, err = d.settle(ctx, ending{
+	_, err := d.settle(ctx, ending{
 		key: t.key(c.ID), name: c.Name, agent: t.agent, attrs: t.attrs, reason: events.ReasonOutcomeUnknown, fenced: true,
 		text: "The call was lost. Whether it took effect is not known: check before you call again.",
 	})
@@ -210,24 +206,29 @@ func (d *Dispatcher) opCancel(ctx context.Context, r *request) (any, error) {
 	if who := strangers(&t, q.Calls); who != "" {
 		return nil, refused(http.StatusNotFound, "not in the turn: %s", who)
 	}
+	taken, err := d.taken(ctx, &t)
+	if err != nil {
+		return nil, err
+	}
 	calls := named(&t, q.Calls)
 	outcomes, err := d.cancelCalls(ctx, &t, calls)
 	if err != nil {
 		return nil, err
 	}
 	out := events.CancelReply{Calls: make([]events.CancelOutcome, len(calls))}
-	var running []events.CallID
+	var rest []events.CallID
 	for i, c := range calls {
 		out.Calls[i] = events.CancelOutcome{CallID: c.ID, Outcome: outcomes[i].String()}
-		if outcomes[i] == outcomeStopping {
-			running = append(running, c.ID)
+		if outcomes[i] == outcomeStopping || outcomes[i] == outcomeSettled && !taken {
+			rest = append(rest, c.ID)
 		}
 	}
-	return out, d.keepStopping(ctx, &t, running, q.Reason)
+	return out, d.keepStopping(ctx, &t, rest, q.Reason)
 }
 
 // keepStopping leaves word that calls are to be stopped until they have their results: a stop is
-// heard by whoever listens at the moment, and their worker may just be dying.
+// heard by whoever listens at the moment, and their worker may just be dying; and that work of
+// calls which were settled before it was stored is to be removed.
 func (d *Dispatcher) keepStopping(ctx context.Context, t *turn, calls []events.CallID, why string) error {
 	if len(calls) == 0 {
 		return nil

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
 )
@@ -162,41 +160,4 @@ func with(h map[string]string, k, v string) map[string]string {
 	out := maps.Clone(h)
 	out[k] = v
 	return out
-}
-
-// Deltas of two parallel calls are not mixed, and count from one (T15, T14, A-34).
-func TestDeltasOfParallelCalls(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, tool("talk", &toolkit.Options{ReadOnly: true}, func(ctx context.Context) (any, error) {
-		call, _ := toolkit.CallFrom(ctx)
-		for range 3 {
-			toolkit.Emit(ctx, events.Text(string(call.Key.Call)))
-		}
-		return "done", nil
-	}))
-	c := f.up(1)
-	var mu sync.Mutex
-	got := map[events.CallID][]string{}
-	p := f.submit(c, agent.Turn{
-		Session: "s", Calls: []events.Call{{ID: "c1", Name: "talk"}, {ID: "c2", Name: "talk"}},
-		Progress: func(d events.ToolResultDelta) {
-			mu.Lock()
-			defer mu.Unlock()
-			s, _ := d.Content.Text()
-			got[d.CallID] = append(got[d.CallID], s)
-			if int(d.Seq) != len(got[d.CallID]) {
-				t.Errorf("%s: delta %d came as number %d", d.CallID, d.Seq, len(got[d.CallID]))
-			}
-		},
-	})
-	f.await(p)
-	mu.Lock()
-	defer mu.Unlock()
-	for id, texts := range got {
-		for _, s := range texts {
-			if s != string(id) {
-				t.Errorf("%s got a delta of %s", id, s)
-			}
-		}
-	}
 }

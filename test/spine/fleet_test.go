@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
 	"github.com/toolwire/toolwire/agent"
@@ -31,7 +32,9 @@ type fleet struct {
 	srv   *natstest.Server
 	tools *toolkit.Toolkit
 
-	history bool // keep the record; such a server leaves goroutines behind for half a minute
+	tick    time.Duration // between two sweeps; longer where days are to pass
+	history bool          // keep the record; such a server leaves goroutines behind for half a minute
+	lasting bool          // processes outlive the server, and connect again
 
 	mu      sync.Mutex
 	running []*process
@@ -39,15 +42,17 @@ type fleet struct {
 
 // process is a dispatcher or worker on a connection of its own.
 type process struct {
-	nc   *nats.Conn
-	stop context.CancelFunc
-	done chan struct{}
+	nc     *nats.Conn
+	stop   context.CancelFunc
+	done   chan struct{}
+	health func() error // of a worker
 }
 
-// kill ends it as a crash does: the connection is gone before it can say a word.
+// kill ends it as a crash does: the connection is gone before it can say a word. A tool that runs
+// goes on, as it would behind a broken network: whatever it does to the world counts.
 func (p *process) kill() {
 	p.nc.Close()
-	p.drain()
+	p.stop()
 }
 
 // drain ends it as SIGTERM does.
@@ -61,7 +66,7 @@ func newFleet(tb testing.TB, tools ...*toolkit.Tool) *fleet {
 	// A timer that the client library pools in one bubble is fatal in the next.
 	runtime.GC()
 	runtime.GC()
-	f := &fleet{TB: tb, srv: natstest.Start(tb), tools: toolkit.New()}
+	f := &fleet{TB: tb, tick: 5 * time.Second, srv: natstest.Start(tb), tools: toolkit.New()}
 	if err := f.tools.Add(tools...); err != nil {
 		tb.Fatal(err)
 	}
@@ -93,12 +98,12 @@ func (f *fleet) off(d time.Duration) {
 	f.srv.Restart()
 }
 
-func (f *fleet) start(run func(context.Context, *nats.Conn) error) *process {
+func (f *fleet) start(nc *nats.Conn, run func(context.Context) error) *process {
 	f.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{nc: f.srv.Conn(), stop: cancel, done: make(chan struct{})}
+	p := &process{nc: nc, stop: cancel, done: make(chan struct{})}
 	go func() {
-		_ = run(ctx, p.nc) // how it ends is not the point
+		_ = run(ctx) // how it ends is not the point
 		close(p.done)
 	}()
 	f.mu.Lock()
@@ -107,31 +112,46 @@ func (f *fleet) start(run func(context.Context, *nats.Conn) error) *process {
 	return p
 }
 
-func (f *fleet) dispatcher() *process {
+func (f *fleet) conn(opts []nats.Option) *nats.Conn {
 	f.Helper()
-	return f.start(func(ctx context.Context, nc *nats.Conn) error {
-		d, err := dispatcher.New(nc, dispatcher.Config{NoHistory: !f.history, Tick: 5 * time.Second})
-		if err != nil {
-			return err
-		}
-		return d.Run(ctx)
-	})
+	if f.lasting {
+		return f.srv.Lasting(opts...)
+	}
+	return f.srv.Conn(opts...)
 }
 
-func (f *fleet) worker(slots int) *process {
+func (f *fleet) dispatcher(opts ...nats.Option) *process {
 	f.Helper()
-	return f.start(func(ctx context.Context, nc *nats.Conn) error {
-		w, err := workers.New(nc, f.tools, workers.Config{Name: "test", Slots: slots})
-		if err != nil {
-			return err
-		}
-		return w.Run(ctx)
-	})
+	nc := f.conn(opts)
+	d, err := dispatcher.New(nc, dispatcher.Config{NoHistory: !f.history, Tick: f.tick})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return f.start(nc, d.Run)
+}
+
+// worker starts one of all tools.
+func (f *fleet) worker(slots int, opts ...nats.Option) *process {
+	f.Helper()
+	return f.program("test", f.tools, slots, opts...)
+}
+
+// program starts a worker of some tools, with a pool of its own.
+func (f *fleet) program(name string, tools *toolkit.Toolkit, slots int, opts ...nats.Option) *process {
+	f.Helper()
+	nc := f.conn(opts)
+	w, err := workers.New(nc, tools, workers.Config{Name: name, Slots: slots})
+	if err != nil {
+		f.Fatal(err)
+	}
+	p := f.start(nc, w.Run)
+	p.health = w.Health
+	return p
 }
 
 func (f *fleet) agent(id events.AgentID) *agent.Client {
 	f.Helper()
-	c, err := agent.New(f.srv.Conn(), agent.Config{Agent: id})
+	c, err := agent.New(f.conn(nil), agent.Config{Agent: id})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -142,9 +162,14 @@ func (f *fleet) agent(id events.AgentID) *agent.Client {
 // ready waits until every tool is registered and has a live worker.
 func (f *fleet) ready(c *agent.Client) {
 	f.Helper()
+	f.known(c, f.tools)
+}
+
+func (f *fleet) known(c *agent.Client, tools *toolkit.Toolkit) {
+	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), time.Minute)
 	defer cancel()
-	for tool := range f.tools.All() {
+	for tool := range tools.All() {
 		for {
 			known, err := c.Tool(ctx, tool.Definition().Name)
 			if err == nil && known.Info.Workers > 0 {
@@ -198,6 +223,28 @@ func (f *fleet) one(c *agent.Client, session events.SessionID, tool events.ToolN
 	return f.await(f.submit(c, agent.Turn{Session: session, Calls: []events.Call{{Name: tool, Input: json.RawMessage(input)}}}))[0]
 }
 
+// state is how much a stream holds.
+func (f *fleet) state(stream string) jetstream.StreamState {
+	f.Helper()
+	js, err := jetstream.New(f.srv.Conn())
+	if err != nil {
+		f.Fatal(err)
+	}
+	s, err := js.Stream(f.Context(), stream)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s.CachedInfo().State
+}
+
+// workIsEmpty says that nothing is left to be done.
+func (f *fleet) workIsEmpty() {
+	f.Helper()
+	if n := f.state("TOOLWIRE_WORK").Msgs; n != 0 {
+		f.Errorf("%d calls are left in WORK", n)
+	}
+}
+
 // spy counts what JOURNAL stores, by live subject.
 func (f *fleet) spy(subject string) *counts {
 	f.Helper()
@@ -228,6 +275,20 @@ func (s *counts) copy() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.n)
+}
+
+// onePer says that so many keys were counted, each once.
+func (s *counts) onePer(tb testing.TB, keys int) {
+	tb.Helper()
+	got := s.copy()
+	if len(got) != keys {
+		tb.Errorf("counted %d keys, want %d", len(got), keys)
+	}
+	for key, n := range got {
+		if n != 1 {
+			tb.Errorf("%s: %d times", key, n)
+		}
+	}
 }
 
 // effects is a tool's effect on the world: how often each call ran.

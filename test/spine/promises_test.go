@@ -3,10 +3,8 @@ package spine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,74 +77,6 @@ func TestInterleavedTurns(t *testing.T) {
 			t.Errorf("%s: %d results", subject, n)
 		}
 	}
-}
-
-// A turn published again is the same turn: at once, after the server's dedupe window, and after
-// everything was off; other content is refused. No second side effect (design §5).
-func TestDuplicateTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ran := newEffects()
-		f := newFleet(t, tool("mail", nil, func(ctx context.Context) (any, error) { ran.happen(ctx); return "sent", nil }))
-		c := f.up(2)
-		turn := agent.Turn{Session: "s", ID: "t1", Calls: []events.Call{{ID: "c1", Name: "mail"}}}
-		for _, pause := range []time.Duration{0, time.Second, 3 * time.Minute, 8 * time.Minute} {
-			time.Sleep(pause)
-			if r := f.await(f.submit(c, turn))[0]; r.Reason != events.ReasonOK || r.Text() != "sent" {
-				t.Errorf("after %v: got %s %q", pause, r.Reason, r.Text())
-			}
-		}
-		other := turn
-		other.Calls = []events.Call{{ID: "c1", Name: "mail", Input: json.RawMessage(`{ }`)}}
-		if _, err := c.Submit(t.Context(), other); !errors.Is(err, agent.ErrTurnReused) {
-			t.Errorf("other content: got %v, want ErrTurnReused", err)
-		}
-		if n := ran.total.Load(); n != 1 {
-			t.Errorf("the mail was sent %d times", n)
-		}
-	})
-}
-
-// A worker dies at some point of a call with a side effect: it ran at most once, and the call has
-// one result, which says that its outcome is unknown if it had started (T-61, N-8).
-func TestWorkerKilledWithSideEffects(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, at := range []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond, 30 * time.Second, 70 * time.Second} {
-			ran := newEffects()
-			f := newFleet(t, tool("mail", &toolkit.Options{Timeout: 5 * time.Minute}, func(ctx context.Context) (any, error) {
-				time.Sleep(time.Second)
-				ran.happen(ctx)
-				time.Sleep(time.Minute)
-				return "sent", nil
-			}))
-			f.dispatcher()
-			victim := f.worker(4)
-			c := f.agent("local")
-			f.ready(c)
-			live := f.spy("toolwire.live.result.>")
-			p := f.submit(c, agent.Turn{Session: "s", Calls: []events.Call{{Name: "mail"}}})
-			time.Sleep(at)
-			victim.kill()
-			for range 2 {
-				f.worker(4)
-			}
-			r := f.await(p)[0]
-			if n := ran.total.Load(); n > 1 {
-				t.Errorf("killed after %v: the mail was sent %d times", at, n)
-			}
-			if r.Reason != events.ReasonOutcomeUnknown && r.Reason != events.ReasonOK {
-				t.Errorf("killed after %v: got %s", at, r.Reason)
-			}
-			if at == 70*time.Second && r.Reason != events.ReasonOK {
-				t.Errorf("killed after it had finished: got %s", r.Reason)
-			}
-			time.Sleep(6 * time.Minute)
-			if got := live.copy(); len(got) != 1 {
-				t.Errorf("killed after %v: got results %v", at, got)
-			}
-			f.stopAll()
-			f.srv.Stop()
-		}
-	})
 }
 
 // Without side effects the call runs again on another worker, within the lease (N-17, T-52, T-62).
@@ -347,92 +277,5 @@ func TestCancelRacesStart(t *testing.T) {
 	}
 	if cancelled.Load() == 0 {
 		t.Error("no call was cancelled")
-	}
-}
-
-// A worker is drained while a hundred calls are under way: none lost, none run twice; a tool with
-// a limit never runs more often at once, over all workers.
-func TestRollingWorkersAndLimits(t *testing.T) {
-	t.Parallel()
-	ran := newEffects()
-	var open, most atomic.Int32
-	f := newFleet(t,
-		tool("mail", nil, func(ctx context.Context) (any, error) {
-			ran.happen(ctx)
-			<-time.After(20 * time.Millisecond)
-			return "sent", nil
-		}),
-		tool("narrow", &toolkit.Options{MaxInFlight: 2}, func(ctx context.Context) (any, error) {
-			ran.happen(ctx)
-			n := open.Add(1)
-			defer open.Add(-1)
-			for m := most.Load(); n > m; m = most.Load() {
-				most.CompareAndSwap(m, n)
-			}
-			<-time.After(5 * time.Millisecond)
-			return "sent", nil
-		}))
-	f.dispatcher()
-	first := f.worker(8)
-	c := f.agent("local")
-	f.ready(c)
-	f.worker(8)
-	f.worker(8)
-	var turns []*agent.Pending
-	for i := range 50 {
-		turns = append(turns, f.submit(c, agent.Turn{Session: "s", ID: events.TurnID(strconv.Itoa(i)), Calls: []events.Call{{Name: "mail"}, {Name: "narrow"}}}))
-		if i == 20 {
-			go first.drain()
-		}
-	}
-	for _, p := range turns {
-		for _, r := range f.await(p) {
-			if r.Reason != events.ReasonOK {
-				t.Errorf("got %s: %s", r.Reason, r.Text())
-			}
-		}
-	}
-	got := ran.copy()
-	for call, n := range got {
-		if n != 1 {
-			t.Errorf("%s ran %d times", call, n)
-		}
-	}
-	if len(got) != 100 {
-		t.Errorf("%d calls ran, want 100", len(got))
-	}
-	if n := most.Load(); n > 2 {
-		t.Errorf("a tool with a limit of 2 ran %d times at once", n)
-	}
-}
-
-// Identifiers of any kind name one call and touch no foreign subject; what cannot be a token is
-// refused before anything is published (T-97).
-func TestOddIdentifiers(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, echo("echo"))
-	c := f.up(1)
-	spy := f.spy("toolwire.*.>")
-	for i, id := range []string{"a.b", "*", ">", "a > b", "日本語", "tab\tnew\nline", "=41", "UPPER", strings.Repeat("é", 21)} {
-		p := f.submit(c, agent.Turn{Session: events.SessionID(id), ID: events.TurnID(id), Calls: []events.Call{{ID: events.CallID(id), Name: "echo", Input: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}}})
-		if r := f.await(p)[0]; string(r.CallID) != id || r.Text() != fmt.Sprintf(`{"n":%d}`, i) {
-			t.Errorf("%q: got %q, %s", id, r.CallID, r.Text())
-		}
-	}
-	for _, id := range []string{strings.Repeat("x", 300), strings.Repeat("日", 100)} {
-		for _, turn := range []agent.Turn{
-			{Session: events.SessionID(id), Calls: []events.Call{{Name: "echo"}}},
-			{Session: "s", ID: events.TurnID(id), Calls: []events.Call{{Name: "echo"}}},
-			{Session: "s", Calls: []events.Call{{ID: events.CallID(id), Name: "echo"}}},
-		} {
-			if _, err := c.Submit(t.Context(), turn); !errors.Is(err, agent.ErrInvalid) {
-				t.Errorf("300 bytes: got %v, want ErrInvalid", err)
-			}
-		}
-	}
-	for subject := range spy.copy() {
-		if strings.HasPrefix(subject, "toolwire.call.") && strings.Count(subject, ".") != 4 {
-			t.Errorf("a call on %s", subject)
-		}
 	}
 }
