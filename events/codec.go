@@ -19,13 +19,30 @@ const (
 // The header map may be used as a nats.Header. Extensions whose name is not made of lower-case
 // letters and digits, or is that of an attribute above, are not sent.
 func Encode(e Event) (header map[string][]string, data []byte) {
-	h := make(map[string][]string, 16+len(e.Extensions))
-	values := make([]string, 0, 20+len(e.Extensions)) // one allocation for all values
+	return new(Encoder).Encode(e)
+}
+
+// Encoder encodes one event after the other into the same memory: a header map costs more than
+// all else about a small event. The zero value is ready.
+type Encoder struct {
+	header map[string][]string
+	values []string
+}
+
+// Encode is [Encode], but the header is good only until the next event is encoded.
+func (x *Encoder) Encode(e Event) (header map[string][]string, data []byte) {
+	if x.header == nil {
+		x.header = make(map[string][]string, 16+len(e.Extensions))
+		x.values = make([]string, 0, 20+len(e.Extensions)) // one allocation for all values
+	}
+	clear(x.header)
+	x.values = x.values[:0]
 	e.attributes(func(name, v string) {
-		values = append(values, percentEncode(v))
-		h[name] = values[len(values)-1 : len(values) : len(values)]
+		n := len(x.values)
+		x.values = append(x.values, percentEncode(v))
+		x.header[name] = x.values[n : n+1 : n+1]
 	})
-	return h, e.Data
+	return x.header, e.Data
 }
 
 // attributes calls put for every attribute that is sent, named ones first.

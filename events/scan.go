@@ -23,7 +23,8 @@ type scanner struct {
 	pos   int
 	depth int
 	err   error
-	keys  []span // keys read so far, of all objects that are open
+	keys  []span           // keys read so far, of all objects that are open
+	room  [linearKeys]span // where keys begins
 }
 
 // span is where the inside of a key lies in the text.
@@ -195,7 +196,7 @@ func (s *scanner) seen(key []byte, at span, base int, set *map[string]struct{}) 
 			}
 		}
 		if s.keys == nil {
-			s.keys = make([]span, 0, linearKeys)
+			s.keys = s.room[:0]
 		}
 		s.keys = append(s.keys, at)
 		return false

@@ -65,13 +65,10 @@ func (s *Schemas) Of(hash string, def Definition) (*Schema, error) {
 // The error is an [InputError] whose text tells the model what to correct.
 func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
 	clean, repaired, err = unwrap(input)
+	var doc any
 	if err == nil {
-		err = events.CheckJSON(clean)
+		doc, err = events.ReadJSON(clean)
 	}
-	if err != nil {
-		return nil, false, s.refuse("the arguments are not valid JSON: " + text1(err))
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(clean))
 	if err != nil {
 		return nil, false, s.refuse("the arguments are not valid JSON: " + text1(err))
 	}
@@ -96,7 +93,7 @@ func (s *Schema) Output(structured json.RawMessage) error {
 	if s.output == nil {
 		return nil
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(structured))
+	doc, err := events.ReadJSON(structured)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,9 @@ type Out struct {
 // A body over [InlineMax] goes to BODIES first. [ErrExists]: the subject holds a message
 // already, perhaps from an earlier try of this very call. [ErrFull]: the stream is at its limit.
 func (b *Bus) Store(ctx context.Context, o Out) (seq uint64, err error) {
-	msg, err := b.message(ctx, o)
+	x := encoders.Get().(*events.Encoder) //nolint:forcetypeassert,errcheck // only encoders are put there
+	defer encoders.Put(x)
+	msg, err := b.message(ctx, x, o)
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +115,10 @@ func (b *Bus) Send(subject string, e events.Event) error {
 	return b.nc.PublishMsg(&nats.Msg{Subject: subject, Header: h, Data: data})
 }
 
-func (b *Bus) message(ctx context.Context, o Out) (*nats.Msg, error) {
+// encoders are used again once the client has written what they made.
+var encoders = sync.Pool{New: func() any { return new(events.Encoder) }}
+
+func (b *Bus) message(ctx context.Context, x *events.Encoder, o Out) (*nats.Msg, error) {
 	if len(o.Event.Data) > InlineMax {
 		ref, err := b.PutBody(ctx, o.Event.Data)
 		if err != nil {
@@ -121,7 +126,7 @@ func (b *Bus) message(ctx context.Context, o Out) (*nats.Msg, error) {
 		}
 		o.Event.DataRef, o.Event.Data = ref, nil
 	}
-	h, data := events.Encode(o.Event)
+	h, data := x.Encode(o.Event)
 	maps.Copy(h, o.Header)
 	if o.MsgID != "" {
 		h[nats.MsgIdHdr] = []string{o.MsgID}
