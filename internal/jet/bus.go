@@ -24,6 +24,7 @@ type Bus struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	requests *requests
+	encoders sync.Pool // of *events.Encoder: free once the client has written what it made
 }
 
 // NewBus wraps a connection. The connection stays the caller's to close.
@@ -66,8 +67,11 @@ type Out struct {
 // A body over [InlineMax] goes to BODIES first. [ErrExists]: the subject holds a message
 // already, perhaps from an earlier try of this very call. [ErrFull]: the stream is at its limit.
 func (b *Bus) Store(ctx context.Context, o Out) (seq uint64, err error) {
-	x := encoders.Get().(*events.Encoder) //nolint:forcetypeassert,errcheck // only encoders are put there
-	defer encoders.Put(x)
+	x, ok := b.encoders.Get().(*events.Encoder)
+	if !ok {
+		x = new(events.Encoder)
+	}
+	defer b.encoders.Put(x)
 	msg, err := b.message(ctx, x, o)
 	if err != nil {
 		return 0, err
@@ -114,9 +118,6 @@ func (b *Bus) Send(subject string, e events.Event) error {
 	h, data := events.Encode(e)
 	return b.nc.PublishMsg(&nats.Msg{Subject: subject, Header: h, Data: data})
 }
-
-// encoders are used again once the client has written what they made.
-var encoders = sync.Pool{New: func() any { return new(events.Encoder) }}
 
 func (b *Bus) message(ctx context.Context, x *events.Encoder, o Out) (*nats.Msg, error) {
 	if len(o.Event.Data) > InlineMax {
