@@ -27,10 +27,13 @@ type ToolsRequest struct {
 	Limit   int       `json:"limit,omitempty"` // 0: 100
 }
 
-// ToolsReply is one page, sorted by name.
+// ToolsReply is one page, sorted by name. With a session: the tools that it may call at these
+// revisions, as its model is to see them.
 type ToolsReply struct {
-	Tools []ToolInfo `json:"tools"`
-	More  bool       `json:"more,omitempty"`
+	SessionRevision uint64     `json:"sessionRevision,omitempty"`
+	ConfigRevision  uint64     `json:"configRevision,omitempty"`
+	Tools           []ToolInfo `json:"tools"`
+	More            bool       `json:"more,omitempty"`
 }
 
 // ToolRequest asks for one tool.
@@ -40,8 +43,9 @@ type ToolRequest struct {
 
 // ToolInfo is a registered tool and what is known of it now.
 type ToolInfo struct {
-	Definition json.RawMessage `json:"definition"` // a toolkit.Definition
-	Hash       string          `json:"hash"`
+	Definition json.RawMessage `json:"definition"` // a toolkit.Definition; presets and extended properties as in force
+	Hash       string          `json:"hash"`       // of the definition as its worker announced it
+	Groups     []string        `json:"groups,omitempty"`
 	Pool       string          `json:"pool"`    // whose workers run it: a pool, or a lane of its own
 	Source     string          `json:"source"`  // worker program that announced it
 	Workers    int             `json:"workers"` // processes alive that run it

@@ -174,10 +174,12 @@ func TestAsyncAPIChannels(t *testing.T) {
 		"liveResult": s.Live(s.Result(key)), "liveStart": s.Live(s.Start(key)), "delta": s.Delta(key), "stop": s.Stop(key),
 		"cancel": s.Cancel("AGENT", key.Session, key.Turn), "announce": s.Announce("WORKER", "TOOL"), "alive": s.Alive("INSTANCE"),
 		"changed": s.Changed("WHAT"), "body": strings.Replace(s.Body("ID", 0), "0", "CHUNK", 1), "definition": "", "inbox": "",
+		"step": s.Step(key.Session, key.Turn), "changedSession": s.Changed("session"),
 	}
 	for _, op := range []string{
 		events.OpTools, events.OpTool, events.OpTurn, events.OpResult, events.OpCancel,
-		events.OpDead, events.OpDeadShow, events.OpDeadRetry, events.OpDeadDrop,
+		events.OpSessions, events.OpSession, events.OpSessionSet, events.OpSessionDrop, events.OpGroups, events.OpState,
+		events.OpConfig, events.OpConfigSet, events.OpDead, events.OpDeadShow, events.OpDeadRetry, events.OpDeadDrop,
 	} {
 		var name strings.Builder
 		for word := range strings.SplitSeq(op, "-") {
@@ -236,6 +238,20 @@ func wireTypes() map[string]reflect.Type {
 		events.DeadReply{},
 		events.DeadRef{},
 		events.DeadLetter{},
+		events.SessionRequest{},
+		events.SessionInfo{},
+		events.SessionsRequest{},
+		events.SessionsReply{},
+		events.SessionSet{},
+		events.GroupsRequest{},
+		events.GroupsReply{},
+		events.GroupInfo{},
+		events.StateRequest{},
+		events.StateReply{},
+		events.ConfigReply{},
+		events.ConfigSet{},
+		toolkit.Tuning{},
+		toolkit.Preset{},
 		events.AliveRequest{},
 		events.AliveReply{},
 	} {
@@ -248,7 +264,7 @@ func wireTypes() map[string]reflect.Type {
 func TestWireTypesAreComplete(t *testing.T) {
 	t.Parallel()
 	known := wireTypes()
-	for _, file := range []string{"types.go", "api.go"} {
+	for _, file := range []string{"types.go", "api.go", "sessions.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -152,6 +152,20 @@ func vectors() []vector {
 			data: events.CancelCalls{Calls: []events.CallID{key.Call}, Reason: "the user changed their mind"},
 		},
 		{
+			name: "turnstep", doc: "A call of a staged turn has its result.",
+			subject: s.Step(key.Session, key.Turn),
+			attrs: with(ofTurn, func(a *events.Attributes) {
+				a.ID, a.Type, a.Source = "step/s-42/t-7/call_1", events.TypeTurnStep, "/workers/weather"
+			}),
+		},
+		{
+			name: "toolschanged", doc: "The tools that a session may call have changed.",
+			subject: s.Changed("session"),
+			attrs: events.Attributes{
+				ID: "changed/session/s-42/7", Source: "/dispatchers/dispatcher", Type: events.TypeToolsChanged, Session: "s-42", Time: at(0),
+			},
+		},
+		{
 			name: "announce", doc: "A worker process says that it runs a tool.",
 			subject: s.Announce("weather", "get_weather"),
 			attrs: events.Attributes{

@@ -88,6 +88,10 @@ func (w *ToolWork) field(s *scanner, key []byte) bool {
 		w.QueueUntil = s.time()
 	case "deadline":
 		w.Deadline = s.optionalTime()
+	case "staged":
+		w.Staged = s.bool()
+	case "tuning":
+		w.Tuning = s.raw()
 	default:
 		return false
 	}

@@ -80,6 +80,29 @@ func (s Subjects) Cancel(a AgentID, session SessionID, turn TurnID) string {
 	return s.join("cancel", Token(a), Token(session), Token(turn))
 }
 
+// Step is where it is said that a staged turn may move on.
+func (s Subjects) Step(session SessionID, turn TurnID) string {
+	return s.join("step", Token(session), Token(turn))
+}
+
+// ParseStep is the inverse of Step.
+func (s Subjects) ParseStep(subject string) (session SessionID, turn TurnID, err error) {
+	t, err := s.split("step", subject, 2)
+	if err != nil {
+		return "", "", err
+	}
+	if session, err = Untoken[SessionID](t[0]); err != nil {
+		return "", "", err
+	}
+	turn, err = Untoken[TurnID](t[1])
+	return session, turn, err
+}
+
+// State is the subject of a document that a tool keeps for a session.
+func (s Subjects) State(session SessionID, name string) string {
+	return s.join("state", Token(session), Token(name))
+}
+
 // Delta carries progress of a running call (core NATS).
 func (s Subjects) Delta(k CallKey) string {
 	return s.join("delta", Token(k.Session), Token(k.Turn), Token(k.Call))

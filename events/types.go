@@ -17,6 +17,8 @@ const (
 	TypeToolResultDelta Type = "io.toolwire.v1.ToolResultDelta"
 	TypeCancelCalls     Type = "io.toolwire.v1.CancelCalls"
 	TypeAnnounce        Type = "io.toolwire.v1.Announce"
+	TypeTurnStep        Type = "io.toolwire.v1.TurnStep"     // a call of a staged turn has its result; only attributes
+	TypeToolsChanged    Type = "io.toolwire.v1.ToolsChanged" // the tools of a session changed; only attributes
 )
 
 // Attributes are the CloudEvents attributes that the contract uses, extensions included.
@@ -75,6 +77,11 @@ type ToolWork struct {
 	AcceptedAt      time.Time  `json:"acceptedAt"`             // when CALLS stored the turn (server time)
 	QueueUntil      time.Time  `json:"queueUntil"`             // not started by then: queue_expired
 	Deadline        *time.Time `json:"deadline,omitempty"`     // the agent's own
+	// Staged: other calls of the turn wait for this one. Whoever settles it, or finds it settled,
+	// sends a TurnStep before letting go of the work.
+	Staged bool `json:"staged,omitempty"`
+	// Tuning is how the installation wants the tool run (a toolkit.Tuning); empty: as it is defined.
+	Tuning json.RawMessage `json:"tuning,omitempty"`
 }
 
 // ToolResultStart is the fence of a call: whoever stores it runs the call or settles it without running.

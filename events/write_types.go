@@ -66,7 +66,7 @@ func (w *writer) context(c *Context) {
 }
 
 func (w *writer) toolWork(t *ToolWork) {
-	w.b = make([]byte, 0, 384+len(t.Call.ID)+len(t.Call.Name)+len(t.Call.Input))
+	w.b = make([]byte, 0, 384+len(t.Call.ID)+len(t.Call.Name)+len(t.Call.Input)+len(t.Tuning))
 	w.open('{')
 	w.key("call")
 	w.call(&t.Call)
@@ -83,6 +83,10 @@ func (w *writer) toolWork(t *ToolWork) {
 	w.time("acceptedAt", t.AcceptedAt)
 	w.time("queueUntil", t.QueueUntil)
 	w.optionalTime("deadline", t.Deadline)
+	if t.Staged {
+		w.bool("staged", true)
+	}
+	w.optionalRaw("tuning", t.Tuning)
 	w.shut('}')
 }
 
