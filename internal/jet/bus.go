@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,6 +25,7 @@ type Bus struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	requests *requests
+	direct   atomic.Bool
 	encoders sync.Pool // of *events.Encoder: free once the client has written what it made
 }
 
@@ -210,33 +212,10 @@ func (b *Bus) Next(ctx context.Context, stream string, seq uint64, filter string
 }
 
 func (b *Bus) get(ctx context.Context, stream string, req map[string]any) (*Stored, error) {
-	body, err := json.Marshal(req)
+	m, err := b.raw(ctx, stream, req)
 	if err != nil {
 		return nil, err
 	}
-	var resp struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Header  []byte    `json:"hdrs"`
-			Data    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-	}
-	if err := b.api(ctx, "STREAM.MSG.GET."+stream, body, &resp); err != nil {
-		return nil, fmt.Errorf("read %s: %w", stream, err)
-	}
-	if resp.Error != nil {
-		if resp.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
-			return nil, ErrNone
-		}
-		return nil, fmt.Errorf("read %s: %w", stream, resp.Error)
-	}
-	if resp.Message == nil {
-		return nil, ErrNone
-	}
-	m := resp.Message
 	s := &Stored{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
 	if len(m.Header) > 0 {
 		if s.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {

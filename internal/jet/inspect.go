@@ -22,7 +22,7 @@ type Finding struct {
 func (b *Bus) Inspect(ctx context.Context) ([]Finding, error) {
 	c := Config{}.withDefaults()
 	var out []Finding
-	for _, want := range append(b.Streams(c), b.buckets(c)...) {
+	for _, want := range append(b.Streams(c), b.Buckets(c)...) {
 		s, err := b.js.Stream(ctx, want.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):

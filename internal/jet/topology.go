@@ -93,8 +93,12 @@ func (n Names) StreamOf(subject string) string {
 const (
 	IntakeConsumer = "intake" // on CALLS, shared by all dispatchers
 	CancelConsumer = "cancel" // on INBOX
+	StepConsumer   = "step"   // on INBOX
 	DueConsumer    = "due"    // on TIMERS
 )
+
+// SessionAge is how long the record of a session that is not used is kept.
+const SessionAge = 30 * 24 * time.Hour
 
 // Lease is how long a delivered message stays with a process that says nothing;
 // [Delivery.InProgress] renews it. A dead worker's call moves on after it.
@@ -195,14 +199,16 @@ func (n Names) Streams(c Config) []jetstream.StreamConfig {
 	return all
 }
 
-// buckets are the key-value buckets, as the streams that they are: what decides (sessions,
-// turns) is read from the leader only, so direct reads are off there.
-func (n Names) buckets(c Config) []jetstream.StreamConfig {
-	bucket := func(name string, direct bool, age time.Duration) jetstream.StreamConfig {
+// Buckets are the key-value buckets, as the streams that they are. What decides (sessions,
+// turns) is read from the leader, so direct reads are off there unless there is one copy only; and
+// its entries are removed for good, not by a marker that stays.
+func (n Names) Buckets(c Config) []jetstream.StreamConfig {
+	c = c.withDefaults()
+	bucket := func(name string, decides bool, age time.Duration) jetstream.StreamConfig {
 		s := jetstream.StreamConfig{
 			Name: "KV_" + name, Subjects: []string{"$KV." + name + ".>"}, MaxMsgsPerSubject: 1,
-			Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
-			AllowDirect: direct, MaxAge: age, Replicas: c.Replicas,
+			Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: !decides,
+			AllowDirect: !decides || c.Replicas == 1, MaxAge: age, Replicas: c.Replicas,
 		}
 		if c.Memory {
 			s.Storage = jetstream.MemoryStorage
@@ -210,10 +216,10 @@ func (n Names) buckets(c Config) []jetstream.StreamConfig {
 		return s
 	}
 	return []jetstream.StreamConfig{
-		bucket(n.RegistryBucket(), true, 0),
-		bucket(n.SettingsBucket(), true, 0),
-		bucket(n.SessionsBucket(), false, 30*24*time.Hour),
-		bucket(n.TurnsBucket(), false, 0),
+		bucket(n.RegistryBucket(), false, 0),
+		bucket(n.SettingsBucket(), false, 0),
+		bucket(n.SessionsBucket(), true, SessionAge),
+		bucket(n.TurnsBucket(), true, 0),
 	}
 }
 
@@ -222,17 +228,21 @@ func (n Names) buckets(c Config) []jetstream.StreamConfig {
 // What stands in the way is explained with a cure ([ErrTopology]).
 func Ensure(ctx context.Context, js jetstream.JetStream, n Names, c Config) error {
 	c = c.withDefaults()
-	for _, s := range append(n.Streams(c), n.buckets(c)...) {
+	for _, s := range append(n.Streams(c), n.Buckets(c)...) {
 		if _, err := js.CreateOrUpdateStream(ctx, s); err != nil {
 			return explain("stream "+s.Name, err)
 		}
 	}
-	for stream, cc := range map[string]jetstream.ConsumerConfig{
-		n.CallsStream():  {Durable: IntakeConsumer},
-		n.InboxStream():  {Durable: CancelConsumer, FilterSubject: n.Under("cancel")},
-		n.TimersStream(): {Durable: DueConsumer, FilterSubject: n.Under("due")},
+	for _, shared := range []struct {
+		stream string
+		jetstream.ConsumerConfig
+	}{
+		{n.CallsStream(), jetstream.ConsumerConfig{Durable: IntakeConsumer}},
+		{n.InboxStream(), jetstream.ConsumerConfig{Durable: CancelConsumer, FilterSubject: n.Under("cancel")}},
+		{n.InboxStream(), jetstream.ConsumerConfig{Durable: StepConsumer, FilterSubject: n.Under("step")}},
+		{n.TimersStream(), jetstream.ConsumerConfig{Durable: DueConsumer, FilterSubject: n.Under("due")}},
 	} {
-		if err := ensureConsumer(ctx, js, stream, cc); err != nil {
+		if err := ensureConsumer(ctx, js, shared.stream, shared.ConsumerConfig); err != nil {
 			return err
 		}
 	}

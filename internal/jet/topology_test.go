@@ -2,6 +2,7 @@ package jet_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,20 +16,24 @@ import (
 	"github.com/toolwire/toolwire/internal/natstest"
 )
 
-// What decides is read from the leader: no direct reads of sessions, turns and facts.
+// What decides is read from the leader: with more than one copy, no direct reads of sessions and
+// turns; and of facts never.
 func TestDirectReadsAreOffWhereItMatters(t *testing.T) {
 	t.Parallel()
-	b := natstest.Start(t).Bus()
-	for name, want := range map[string]bool{
-		b.JournalStream(): false, b.CallsStream(): false, "KV_" + b.SessionsBucket(): false, "KV_" + b.TurnsBucket(): false,
-		b.BodiesStream(): true, "KV_" + b.RegistryBucket(): true,
-	} {
-		s, err := b.JetStream().Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
+	n := jet.Names{}
+	for replicas, sessions := range map[int]bool{1: true, 3: false} {
+		c := jet.Config{Replicas: replicas}
+		direct := map[string]bool{}
+		for _, s := range slices.Concat(n.Streams(c), n.Buckets(c)) {
+			direct[s.Name] = s.AllowDirect
 		}
-		if got := s.CachedInfo().Config.AllowDirect; got != want {
-			t.Errorf("%s: direct reads %v, want %v", name, got, want)
+		for name, want := range map[string]bool{
+			n.JournalStream(): false, n.CallsStream(): false, "KV_" + n.SessionsBucket(): sessions, "KV_" + n.TurnsBucket(): sessions,
+			n.BodiesStream(): true, "KV_" + n.RegistryBucket(): true,
+		} {
+			if got := direct[name]; got != want {
+				t.Errorf("%s with %d copies: direct reads %v, want %v", name, replicas, got, want)
+			}
 		}
 	}
 }
