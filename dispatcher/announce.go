@@ -80,7 +80,7 @@ func (d *Dispatcher) heard(ctx context.Context, l *learner, m *nats.Msg) {
 		}
 		d.presence.note(ann, m.Data)
 	}
-	if ann.Gone || current(d.registry.snapshot().tools[ann.Tool], ann) {
+	if ann.Gone || current(d.registry.snapshot().tool(ann.Tool), ann) {
 		return
 	}
 	l.learn(ctx, ann, m.Reply)
@@ -139,7 +139,11 @@ func (l *learner) learn(ctx context.Context, ann events.Announce, reply string) 
 
 // adopt brings the registry up to an announcement, if it may.
 func (d *Dispatcher) adopt(ctx context.Context, ann events.Announce, reply string) error {
-	old := d.registry.snapshot().tools[ann.Tool]
+	if control(ann.Tool) {
+		d.registry.refuse(ann.Tool, ann.Worker, "the name is reserved")
+		return nil
+	}
+	old := d.registry.snapshot().tool(ann.Tool)
 	owners := 0
 	if old != nil {
 		owners, _ = d.presence.alive(ann.Tool, old.source)

@@ -55,15 +55,23 @@ type operation func(ctx context.Context, r *request) (any, error)
 
 func (d *Dispatcher) operations() map[string]operation {
 	return map[string]operation{
-		events.OpTools:     d.opTools,
-		events.OpTool:      d.opTool,
-		events.OpTurn:      d.opTurn,
-		events.OpResult:    d.opResult,
-		events.OpCancel:    d.opCancel,
-		events.OpDead:      d.operatorsOnly(d.opDead),
-		events.OpDeadShow:  d.operatorsOnly(d.opDeadShow),
-		events.OpDeadRetry: d.operatorsOnly(d.opDeadRetry),
-		events.OpDeadDrop:  d.operatorsOnly(d.opDeadDrop),
+		events.OpTools:       d.opTools,
+		events.OpTool:        d.opTool,
+		events.OpTurn:        d.opTurn,
+		events.OpResult:      d.opResult,
+		events.OpCancel:      d.opCancel,
+		events.OpSessions:    d.opSessions,
+		events.OpSession:     d.opSession,
+		events.OpSessionSet:  d.opSessionSet,
+		events.OpSessionDrop: d.opSessionDrop,
+		events.OpGroups:      d.opGroups,
+		events.OpState:       d.opState,
+		events.OpConfig:      d.operatorsOnly(d.opConfig),
+		events.OpConfigSet:   d.operatorsOnly(d.opConfigSet),
+		events.OpDead:        d.operatorsOnly(d.opDead),
+		events.OpDeadShow:    d.operatorsOnly(d.opDeadShow),
+		events.OpDeadRetry:   d.operatorsOnly(d.opDeadRetry),
+		events.OpDeadDrop:    d.operatorsOnly(d.opDeadDrop),
 	}
 }
 
@@ -183,7 +191,8 @@ func (d *Dispatcher) operatorsOnly(op operation) operation {
 // pageBytes is the most a page of a listing may hold, well below the message limit.
 const pageBytes = 512 << 10
 
-// opTools lists the tools of a session. Until tool groups exist, every session has all.
+// opTools lists the tools that a session may call, as its model is to see them; without a
+// session, all there are.
 func (d *Dispatcher) opTools(ctx context.Context, r *request) (any, error) {
 	var q events.ToolsRequest
 	if err := r.read(&q); err != nil {
@@ -192,12 +201,17 @@ func (d *Dispatcher) opTools(ctx context.Context, r *request) (any, error) {
 	if q.Limit <= 0 || q.Limit > 1000 {
 		q.Limit = 100
 	}
-	out := events.ToolsReply{Tools: []events.ToolInfo{}}
+	reg := d.registry.snapshot()
+	rec, err := d.seenBy(ctx, r.actor, q.Session, reg)
+	if err != nil {
+		return nil, err
+	}
+	out := events.ToolsReply{ConfigRevision: reg.revision, Tools: []events.ToolInfo{}}
+	if rec != nil {
+		out.SessionRevision = rec.revision
+	}
 	size := 0
-	for _, t := range d.registry.snapshot().sorted() {
-		if t.def.Name <= q.After {
-			continue
-		}
+	for t := range reg.listed(rec, q.After) {
 		if size += len(t.raw); len(out.Tools) == q.Limit || size > pageBytes && len(out.Tools) > 0 {
 			out.More = true
 			break
@@ -212,7 +226,11 @@ func (d *Dispatcher) opTool(ctx context.Context, r *request) (any, error) {
 	if err := r.read(&q); err != nil {
 		return nil, err
 	}
-	t := d.registry.snapshot().tools[q.Name]
+	reg := d.registry.snapshot()
+	t := reg.tool(q.Name)
+	if reg.meta != nil && q.Name == resetTools {
+		t = reg.meta
+	}
 	if t == nil {
 		why := d.registry.refusals(q.Name)
 		return nil, refused(http.StatusNotFound, "%s", strings.Join(append([]string{fmt.Sprintf("there is no tool %q", q.Name)}, why...), "; "))
@@ -221,13 +239,21 @@ func (d *Dispatcher) opTool(ctx context.Context, r *request) (any, error) {
 }
 
 func (d *Dispatcher) toolInfo(ctx context.Context, t *tool) events.ToolInfo {
-	n, unhealthy := d.presence.alive(t.def.Name, "")
-	info := d.infos.get(ctx, d.bus, t.pool)
-	return events.ToolInfo{
-		Definition: t.raw, Hash: t.hash, Pool: t.pool, Source: t.source,
-		Workers: n, Backlog: info.backlog, InFlight: info.inFlight,
-		Unhealthy: append(unhealthy, d.registry.refusals(t.def.Name)...),
+	out := events.ToolInfo{Definition: t.raw, Hash: t.hash, Pool: t.pool, Source: t.source}
+	for _, g := range t.groups {
+		out.Groups = append(out.Groups, g.Name)
 	}
+	if t.pool == "" { // the dispatcher itself runs it
+		return out
+	}
+	info := d.infos.get(ctx, d.bus, t.pool)
+	out.Workers, out.Unhealthy = d.presence.alive(t.def.Name, "")
+	out.Backlog, out.InFlight = info.backlog, info.inFlight
+	if t.broken != nil {
+		out.Unhealthy = append(out.Unhealthy, t.broken.Error())
+	}
+	out.Unhealthy = append(out.Unhealthy, d.registry.refusals(t.def.Name)...)
+	return out
 }
 
 // infoTTL is how long the figures of a pool are good for.

@@ -92,7 +92,7 @@ func TestTurnStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.dispatcher()
-		w.register(d, toolkit.Definition{Name: "idle", Description: "-", InputSchema: json.RawMessage(object), MaxInFlight: 1})
+		w.register(d, toolkit.Definition{Name: "idle", ConcurrencySafe: true, Description: "-", InputSchema: json.RawMessage(object), MaxInFlight: 1})
 		w.worker([]toolkit.Definition{bookDef()}, func(x *worker) {
 			x.run = func(ctx context.Context, k events.CallKey, work events.ToolWork) string {
 				if k.Call == "slow" {
@@ -172,7 +172,7 @@ func TestCancelOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.dispatcher()
-		w.register(d, toolkit.Definition{Name: "idle", Description: "-", InputSchema: json.RawMessage(object), MaxInFlight: 1})
+		w.register(d, toolkit.Definition{Name: "idle", ConcurrencySafe: true, Description: "-", InputSchema: json.RawMessage(object), MaxInFlight: 1})
 		w.worker([]toolkit.Definition{bookDef()}, func(x *worker) {
 			x.run = func(ctx context.Context, k events.CallKey, work events.ToolWork) string {
 				if k.Call == "slow" {

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,11 @@ type turn struct {
 	id      events.TurnID
 	attrs   events.Attributes // what is passed on: replyid, parent, trace
 	body    events.ToolCalls
+	data    []byte    // body as it came
+	ref     string    // where data lies if it was too large for the event
 	stored  time.Time // by CALLS: server time
+	began   time.Time // when the calls now decided about could first run
+	staged  bool      // in steps, by a record
 	eventID string
 }
 
@@ -27,10 +30,14 @@ func (t *turn) key(c events.CallID) events.CallKey {
 	return events.CallKey{Session: t.session, Turn: t.id, Call: c}
 }
 
-// decision is what becomes of one call: work for a pool, or a result at once.
+// decision is what becomes of one call: work for a pool, a run by the dispatcher itself, or a
+// result at once.
 type decision struct {
-	call events.Call
-	tool *tool // nil: there is none of that name
+	call     events.Call
+	tool     *tool  // nil: there is none of that name
+	session  uint64 // revision of the session's record by which this was decided
+	control  bool   // the dispatcher runs it
+	repaired bool   // the arguments came as a string
 
 	pool string           // of work
 	work *events.ToolWork // nil: settled
@@ -39,26 +46,35 @@ type decision struct {
 	text   string        // for the model: what was wrong, what to do next
 }
 
-// decide says what becomes of each call of a turn, in their order. It is pure.
-func decide(t *turn, reg *snapshot, now time.Time) []decision {
-	out := make([]decision, len(t.body.Calls))
-	for i, c := range t.body.Calls {
-		out[i] = decideCall(t, c, reg, now)
+// decide says what becomes of calls of a turn, in their order. It is pure.
+func decide(t *turn, calls []events.Call, reg *snapshot, rec *record, now time.Time) []decision {
+	out := make([]decision, len(calls))
+	for i, c := range calls {
+		out[i] = decideCall(t, c, reg, rec, now)
 	}
 	return out
 }
 
 // decideCall takes one call through the order of checks (see the package comment).
-func decideCall(t *turn, c events.Call, reg *snapshot, now time.Time) decision {
-	d := decision{call: c, tool: reg.tools[c.Name]}
+func decideCall(t *turn, c events.Call, reg *snapshot, rec *record, now time.Time) decision {
+	d := decision{call: c, tool: reg.tool(c.Name), session: rec.revision, control: reg.meta != nil && control(c.Name)}
 	settle := func(r events.Reason, text string) decision {
-		d.reason, d.text = r, text
+		d.reason, d.text, d.control = r, text, false
 		return d
 	}
-	if d.tool == nil {
-		return settle(events.ReasonNotFound, notFound(c.Name, reg))
+	late := t.body.Deadline != nil && !now.Before(*t.body.Deadline)
+	switch {
+	case d.control && late:
+		return settle(events.ReasonTimeout, "The deadline of the turn had passed before the call could start. It did not run.")
+	case d.control:
+		return d
+	case d.tool == nil:
+		return settle(events.ReasonNotFound, notFound(c.Name, reg, rec))
+	case d.tool.broken != nil:
+		return settle(events.ReasonUnavailable, fmt.Sprintf("Tool %q is not set up rightly at present. Go on without it.", c.Name))
+	case !rec.callable(d.tool):
+		return settle(events.ReasonInactive, inactiveText(d.tool, reg))
 	}
-	// Here: the tool's group is active for the session.
 	schema, err := d.tool.schema()
 	if err != nil {
 		return settle(events.ReasonUnavailable, fmt.Sprintf("The arguments of tool %q cannot be checked at present. Go on without it.", c.Name))
@@ -67,23 +83,24 @@ func decideCall(t *turn, c events.Call, reg *snapshot, now time.Time) decision {
 	if err != nil {
 		return settle(events.ReasonInvalidInput, inputText(err))
 	}
-	// Here: permission; then control tools, which run inline.
+	// Here: permission.
 	if d.tool.def.External {
 		return settle(events.ReasonUnavailable, fmt.Sprintf(
 			"Tool %q is answered by another system, which cannot be asked here yet. Go on without it.", c.Name))
 	}
-	until := t.stored.Add(d.tool.def.QueueLimit())
+	until := t.began.Add(d.tool.def.QueueLimit())
 	switch {
-	case t.body.Deadline != nil && !now.Before(*t.body.Deadline):
+	case late:
 		return settle(events.ReasonTimeout, "The deadline of the turn had passed before the call could start. It did not run.")
 	case !now.Before(until):
 		return settle(events.ReasonQueueExpired, sentence(events.ReasonQueueExpired))
 	}
-	d.pool = d.tool.pool
+	d.pool, d.repaired = d.tool.pool, repaired
 	d.work = &events.ToolWork{
 		Call: events.Call{ID: c.ID, Name: c.Name, Input: input}, Agent: t.agent, Context: t.body.Context,
-		Definition: d.tool.hash, ArgsRepaired: repaired,
-		AcceptedAt: t.stored, QueueUntil: until, Deadline: t.body.Deadline,
+		Definition: d.tool.hash, SessionRevision: rec.revision, ArgsRepaired: repaired,
+		AcceptedAt: t.began, QueueUntil: until, Deadline: t.body.Deadline,
+		Staged: t.staged, Tuning: d.tool.tuning,
 	}
 	return d
 }
@@ -118,48 +135,16 @@ func sentence(r events.Reason) string {
 // maxClose is the most names suggested for an unknown tool.
 const maxClose = 5
 
-func notFound(name events.ToolName, reg *snapshot) string {
-	near := closest(string(name), reg)
+func notFound(name events.ToolName, reg *snapshot, rec *record) string {
+	near := reg.closest(string(name), rec.callable)
 	switch {
-	case len(reg.tools) == 0:
+	case len(reg.order) == 0:
 		return fmt.Sprintf("There is no tool %q, and no other tool either. Go on without tools.", name)
 	case len(near) == 0:
 		return fmt.Sprintf("There is no tool %q. Call one of the tools you were given.", name)
 	}
 	return fmt.Sprintf("There is no tool %q. Tools with a similar name: %s. Call one of those, with its own arguments.",
 		name, strings.Join(near, ", "))
-}
-
-// closest returns the names nearest to name, by edit distance without regard to case, best first.
-func closest(name string, reg *snapshot) []string {
-	type candidate struct {
-		name string
-		far  int
-	}
-	name = strings.ToLower(name)
-	var near []candidate
-	for n := range reg.tools {
-		other := strings.ToLower(string(n))
-		far := distance(name, other)
-		if strings.Contains(other, name) || strings.Contains(name, other) {
-			far = min(far, 2)
-		}
-		if far <= max(2, len(name)/2) {
-			near = append(near, candidate{string(n), far})
-		}
-	}
-	slices.SortFunc(near, func(a, b candidate) int {
-		if a.far != b.far {
-			return a.far - b.far
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	near = near[:min(len(near), maxClose)]
-	out := make([]string, len(near))
-	for i, c := range near {
-		out[i] = c.name
-	}
-	return out
 }
 
 // distance is the number of bytes to insert, remove or replace to make a of b (Levenshtein).

@@ -26,7 +26,7 @@ func snapshotOf(defs ...toolkit.Definition) *snapshot {
 		}
 		tools[d.Name] = toolOf(d, "pool")
 	}
-	return newSnapshot(tools)
+	return newSnapshot(tools, settings{})
 }
 
 func TestDecide(t *testing.T) {
@@ -74,8 +74,8 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c.call.ID = "c1"
-			tn := &turn{agent: "a", session: "s", id: "t", stored: stored, body: events.ToolCalls{Calls: []events.Call{c.call}, Deadline: c.deadline}}
-			got := decide(tn, reg, stored.Add(c.after))
+			tn := &turn{agent: "a", session: "s", id: "t", stored: stored, began: stored, body: events.ToolCalls{Calls: []events.Call{c.call}, Deadline: c.deadline}}
+			got := decide(tn, tn.body.Calls, reg, newRecord("a", nil), stored.Add(c.after))
 			if len(got) != 1 || got[0].reason != c.reason || (got[0].work == nil) != (c.reason != "") {
 				t.Fatalf("got %+v, want reason %q", got, c.reason)
 			}
@@ -93,8 +93,8 @@ func TestDecide(t *testing.T) {
 func TestDecideKeepsTheOrderOfTheTurn(t *testing.T) {
 	t.Parallel()
 	reg := snapshotOf(toolkit.Definition{Name: "a"})
-	tn := &turn{stored: time.Now(), body: events.ToolCalls{Calls: []events.Call{{ID: "1", Name: "a"}, {ID: "2", Name: "b"}, {ID: "3", Name: "a"}}}}
-	got := decide(tn, reg, time.Now())
+	tn := &turn{began: time.Now(), body: events.ToolCalls{Calls: []events.Call{{ID: "1", Name: "a"}, {ID: "2", Name: "b"}, {ID: "3", Name: "a"}}}}
+	got := decide(tn, tn.body.Calls, reg, newRecord("a", nil), time.Now())
 	for i, want := range []bool{true, false, true} {
 		if got[i].call.ID != tn.body.Calls[i].ID || (got[i].work != nil) != want {
 			t.Errorf("%d: got %+v", i, got[i])
@@ -108,12 +108,12 @@ func FuzzDecide(f *testing.F) {
 	reg := snapshotOf(toolkit.Definition{Name: "a"}, toolkit.Definition{Name: "ext", External: true})
 	stored := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, data []byte, after int64) {
-		tn := &turn{agent: "a", session: "s", id: "t", stored: stored}
+		tn := &turn{agent: "a", session: "s", id: "t", began: stored}
 		e := events.Event{Attributes: events.Attributes{Type: events.TypeToolCalls}, Data: data}
 		if tn.read(e) != nil {
 			return
 		}
-		got := decide(tn, reg, stored.Add(time.Duration(after)))
+		got := decide(tn, tn.body.Calls, reg, newRecord("a", nil), stored.Add(time.Duration(after)))
 		if len(got) != len(tn.body.Calls) {
 			t.Fatalf("got %d decisions for %d calls", len(got), len(tn.body.Calls))
 		}

@@ -97,6 +97,8 @@ type Dispatcher struct {
 	presence *presence
 	metrics  *metrics
 	infos    infoCache
+	sessions *sessions
+	steps    stepper
 
 	running   atomic.Bool
 	loaded    atomic.Bool  // the registry's first state is in
@@ -123,7 +125,7 @@ func New(nc *nats.Conn, cfg Config) (*Dispatcher, error) {
 	log := cfg.Logger.With().Str("component", "dispatcher").Str("instance", cfg.Instance).Logger()
 	return &Dispatcher{
 		cfg: cfg, bus: bus, log: log,
-		registry: newRegistry(bus, log), presence: newPresence(), metrics: newMetrics(),
+		registry: newRegistry(bus, log), presence: newPresence(), metrics: newMetrics(), sessions: newSessions(bus),
 	}, nil
 }
 
@@ -139,6 +141,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		Replicas: d.cfg.Replicas, Memory: d.cfg.Memory, NoHistory: d.cfg.NoHistory, MaxBytes: d.cfg.MaxBytes,
 	})
 	if err == nil {
+		d.bus.ReadDirectly(d.cfg.Replicas <= 1)
 		err = d.run(ctx)
 	}
 	if ctx.Err() != nil {
@@ -169,7 +172,7 @@ func (d *Dispatcher) serve(ctx context.Context, g *errgroup.Group) error {
 	if err := d.scheduleSweep(ctx); err != nil {
 		return err
 	}
-	for _, service := range []func(context.Context) error{d.watchPressure, d.takeTurns, d.takeCancels, d.takeDues, d.serveAPI} {
+	for _, service := range []func(context.Context) error{d.watchPressure, d.takeTurns, d.takeSteps, d.takeCancels, d.takeDues, d.serveAPI} {
 		g.Go(func() error { return service(ctx) })
 	}
 	d.loaded.Store(true)

@@ -84,7 +84,9 @@ func (d *Dispatcher) undecided(ctx context.Context, t *turn, all []decision) ([]
 				return err
 			case done, start != nil && start.Settle == "":
 				skip[i] = true
+			case start != nil && start.Settle == events.ReasonOK && all[i].control: // begun, and to be finished
 			case start != nil:
+				all[i].control = false
 				if all[i].work != nil || all[i].reason != start.Settle {
 					all[i].work, all[i].reason, all[i].text = nil, start.Settle, sentence(start.Settle)
 				}
@@ -111,7 +113,12 @@ func (d *Dispatcher) settleRefused(ctx context.Context, t *turn, c *decision, de
 		key: t.key(c.call.ID), name: c.call.Name, agent: t.agent, attrs: t.attrs,
 		reason: c.reason, text: c.text, first: delivery == 1, taking: true, patient: true, fenced: true,
 	}
-	if c.tool != nil {
+	e.session = c.session
+	switch {
+	case c.control:
+		e.reason = events.ReasonOK
+		e.run = func(ctx context.Context) (string, events.Reason, error) { return d.runReset(ctx, t, c.call) }
+	case c.tool != nil:
 		e.definition, e.fenced = c.tool.hash, c.tool.def.Fenced()
 	}
 	_, err := d.settle(ctx, e)

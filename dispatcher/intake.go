@@ -100,9 +100,8 @@ var errDied = errors.New("dispatcher: died here")
 
 func (d *Dispatcher) handleTurn(ctx context.Context, del *jet.Delivery) error {
 	t, e, err := d.readTurn(ctx, del.Subject, del.Header, del.Data)
-	t.stored = del.Stored
+	t.stored, t.began = del.Stored, del.Stored
 	if err == nil {
-		// Here: the session belongs to the agent that first touched it.
 		err = d.decideTurn(ctx, &t, del.Count)
 	}
 	if hopeless(err) && (del.Count >= hopelessTries || !errors.Is(err, jet.ErrBody)) {
@@ -111,13 +110,60 @@ func (d *Dispatcher) handleTurn(ctx context.Context, del *jet.Delivery) error {
 	return err
 }
 
-// decideTurn decides about a turn that was read, and stores what follows.
+// decideTurn decides about a turn that was read, and stores what follows: of a turn whose calls may
+// all run at once, their work; of another, a record, by which it goes on in steps.
 func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) error {
-	reg, err := d.registry.covering(ctx, t.body.Calls)
+	if delivery > 1 { // it may have a record, whatever it would be given now
+		_, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
+		if err == nil {
+			return d.step(ctx, t.session, t.id, false)
+		}
+		if !errors.Is(err, jet.ErrNone) {
+			return err
+		}
+	}
+	if len(t.body.Calls) > 1 {
+		reg, err := d.registry.covering(ctx, t.body.Calls)
+		if err != nil {
+			return err
+		}
+		if sizes := stagesOf(t.body.Calls, reg); len(sizes) > 1 {
+			return d.begin(ctx, t, sizes)
+		}
+	}
+	all, err := d.decideCalls(ctx, t, t.body.Calls)
 	if err != nil {
 		return err
 	}
-	return d.fanOut(ctx, t, delivery, decide(t, reg, time.Now()))
+	return d.fanOut(ctx, t, delivery, all)
+}
+
+// decideCalls decides about calls of a turn by what is registered and what its session may call now.
+func (d *Dispatcher) decideCalls(ctx context.Context, t *turn, calls []events.Call) ([]decision, error) {
+	reg, err := d.registry.covering(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := d.session(ctx, t, reg)
+	if errors.Is(err, errForeign) {
+		return foreign(calls), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decide(t, calls, reg, rec, time.Now()), nil
+}
+
+// foreign refuses the calls of a turn in a session that belongs to another agent.
+func foreign(calls []events.Call) []decision {
+	out := make([]decision, len(calls))
+	for i, c := range calls {
+		out[i] = decision{
+			call: c, reason: events.ReasonDeniedByRule,
+			text: "The session belongs to another agent. Use a session of your own.",
+		}
+	}
+	return out
 }
 
 // away says whether an error is about reaching the server, rather than about what was asked of it.
@@ -165,6 +211,7 @@ func (t *turn) read(e events.Event) error {
 	case len(e.ReplyID)+len(e.Parent) > maxPassedOn:
 		return fmt.Errorf("%w: replyid and parent are %d bytes, at most %d are allowed", events.ErrMalformed, len(e.ReplyID)+len(e.Parent), maxPassedOn)
 	}
+	t.eventID, t.data, t.ref = e.ID, e.Data, e.DataRef
 	if err := events.Unmarshal(e.Data, &t.body); err != nil {
 		return err
 	}

@@ -20,51 +20,6 @@ import (
 	"github.com/toolwire/toolwire/toolkit"
 )
 
-// tool is one entry of the registry. It never changes; a new entry replaces it.
-type tool struct {
-	def       toolkit.Definition
-	raw       json.RawMessage // the definition as it travels
-	hash      string
-	pool      string // pool or lane whose consumer gets its work
-	source    string // worker program that owns the name
-	startedAt time.Time
-	revision  uint64
-	schema    func() (*toolkit.Schema, error) // compiled at first use
-}
-
-// snapshot is all tools at one moment. It is never written after it is published, so readers take
-// no lock.
-type snapshot struct {
-	tools    map[events.ToolName]*tool
-	minQueue time.Duration // the shortest time a call may queue
-}
-
-func newSnapshot(tools map[events.ToolName]*tool) *snapshot {
-	s := &snapshot{tools: tools, minQueue: toolkit.DefaultQueueTimeout}
-	for _, t := range tools {
-		s.minQueue = min(s.minQueue, t.def.QueueLimit())
-	}
-	return s
-}
-
-// pools returns each pool or lane with its limit of calls in flight (0: none).
-func (s *snapshot) pools() map[string]int {
-	out := make(map[string]int)
-	for _, t := range s.tools {
-		out[t.pool] = t.def.MaxInFlight
-	}
-	return out
-}
-
-// sorted returns the tools by name.
-func (s *snapshot) sorted() []*tool {
-	out := make([]*tool, 0, len(s.tools))
-	for _, name := range slices.Sorted(maps.Keys(s.tools)) {
-		out = append(out, s.tools[name])
-	}
-	return out
-}
-
 // entry is the JSON under tool.<token> in the registry bucket.
 type entry struct {
 	Definition json.RawMessage `json:"definition"`
@@ -74,12 +29,14 @@ type entry struct {
 	StartedAt  time.Time       `json:"startedAt"` // of the process that announced it
 }
 
-// registry mirrors the registry bucket, and writes it.
+// registry mirrors the registry bucket and the configuration, and writes the former.
 type registry struct {
 	bus     *jet.Bus
 	log     zerolog.Logger
 	schemas toolkit.Schemas
 	now     atomic.Pointer[snapshot]
+
+	settings settings // the last good one; touched by the watch only
 
 	mu      sync.Mutex
 	refused map[events.ToolName]map[string]refusal // by source
@@ -94,7 +51,7 @@ type refusal struct {
 
 func newRegistry(bus *jet.Bus, log zerolog.Logger) *registry {
 	r := &registry{bus: bus, log: log, refused: make(map[events.ToolName]map[string]refusal), claimed: make(map[events.ToolName]bool)}
-	r.now.Store(newSnapshot(nil))
+	r.now.Store(newSnapshot(nil, settings{}))
 	return r
 }
 
@@ -107,7 +64,7 @@ func (r *registry) covering(ctx context.Context, calls []events.Call) (*snapshot
 	now := r.snapshot()
 	read := make(map[events.ToolName]*tool)
 	for _, c := range calls {
-		if _, asked := read[c.Name]; asked || now.tools[c.Name] != nil {
+		if _, asked := read[c.Name]; asked || now.tool(c.Name) != nil || control(c.Name) {
 			continue
 		}
 		t, err := r.read(ctx, c.Name)
@@ -120,8 +77,7 @@ func (r *registry) covering(ctx context.Context, calls []events.Call) (*snapshot
 	if len(read) == 0 {
 		return now, nil
 	}
-	maps.Copy(read, now.tools)
-	return newSnapshot(read), nil
+	return now.and(read), nil
 }
 
 // read reads one entry from the bucket's leader; nil: there is none that can be used.
@@ -144,7 +100,7 @@ func (r *registry) read(ctx context.Context, name events.ToolName) (*tool, error
 // fenced says whether a call with the given definition must run at most once. A definition that
 // is no longer registered counts as one with side effects.
 func (r *registry) fenced(name events.ToolName, hash string) bool {
-	t := r.snapshot().tools[name]
+	t := r.snapshot().tool(name)
 	return t == nil || t.hash != hash || t.def.Fenced()
 }
 
@@ -173,40 +129,63 @@ func (r *registry) watch(ctx context.Context, loaded chan struct{}) error {
 }
 
 func (r *registry) watchOnce(ctx context.Context, loaded func()) error {
-	kv, err := r.bus.JetStream().KeyValue(ctx, r.bus.RegistryBucket())
+	entries, stop, err := r.follow(ctx, r.bus.RegistryBucket(), keyPrefix+"*")
 	if err != nil {
 		return err
 	}
-	w, err := kv.Watch(ctx, keyPrefix+"*")
+	defer stop()
+	declared, stop, err := r.follow(ctx, r.bus.SettingsBucket(), settingsKey)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		_ = w.Stop()
-		for range w.Updates() { // it may be blocked on an update that nobody reads
-		}
-	}()
+	defer stop()
 	tools := make(map[events.ToolName]*tool)
-	initial := true
+	r.settings = settings{}
+	waiting := 2 // first states still to come
 	for {
+		var e jetstream.KeyValueEntry
+		var open bool
 		select {
 		case <-ctx.Done():
 			return nil
-		case e, open := <-w.Updates():
-			switch {
-			case !open:
-				return errors.New("watch ended")
-			case e == nil:
-				initial = false
-			default:
+		case e, open = <-entries:
+			if e != nil {
 				r.apply(tools, e)
 			}
-			if !initial {
-				r.now.Store(newSnapshot(maps.Clone(tools)))
-				loaded()
+		case e, open = <-declared:
+			if e != nil {
+				r.applySettings(e)
 			}
 		}
+		switch {
+		case !open:
+			return errors.New("watch ended")
+		case e == nil:
+			waiting--
+		}
+		// Resolving costs what all tools cost, so changes that come together are resolved as one.
+		if waiting == 0 && len(entries) == 0 && len(declared) == 0 {
+			r.now.Store(newSnapshot(tools, r.settings))
+			loaded()
+		}
 	}
+}
+
+// follow watches keys of a bucket. The first nil entry says that the present state is in.
+func (r *registry) follow(ctx context.Context, bucket, keys string) (updates <-chan jetstream.KeyValueEntry, stop func(), err error) {
+	kv, err := r.bus.JetStream().KeyValue(ctx, bucket)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := kv.Watch(ctx, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.Updates(), func() {
+		_ = w.Stop()
+		for range w.Updates() { // it may be blocked on an update that nobody reads
+		}
+	}, nil
 }
 
 func (r *registry) apply(tools map[events.ToolName]*tool, e jetstream.KeyValueEntry) {

@@ -30,7 +30,7 @@ func TestMirrorThatIsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := reg.tools["new"]; len(reg.tools) != 1 || got == nil || got.hash != def.Hash() || got.pool != "p" {
-		t.Errorf("got %v, want the new tool alone", reg.tools)
+	if got := reg.tool("new"); len(reg.late) != 1 || got == nil || got.hash != def.Hash() || got.pool != "p" {
+		t.Errorf("got %v, want the new tool alone", reg.late)
 	}
 }

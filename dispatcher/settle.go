@@ -28,6 +28,12 @@ type ending struct {
 	first      bool   // nothing is known to be stored of it, so begin with the claim
 	taking     bool   // its turn is in hand, not acknowledged yet
 	work       uint64 // its work's sequence; 0: look for it
+	staged     bool   // other calls of its turn wait for it
+	session    uint64 // revision of the session's record by which it was decided
+
+	// run is the tool, where the dispatcher itself runs it: between winning the start and storing the
+	// result, perhaps more than once. It returns what the model reads.
+	run func(context.Context) (text string, reason events.Reason, err error)
 }
 
 // outcome is what an attempt to end a call came to.
@@ -49,7 +55,7 @@ const aliveAgain = 2 * time.Second
 // goes through here, refusals at intake included, so that a worker that holds the work of
 // an earlier decision and this settlement exclude each other.
 func (d *Dispatcher) settle(ctx context.Context, e ending) (outcome, error) {
-	f := facts{self: uuid.NewString(), want: e.reason, fenced: e.fenced, patient: e.patient, manned: e.manned}
+	f := facts{self: uuid.NewString(), want: e.reason, fenced: e.fenced, patient: e.patient, manned: e.manned, runs: e.run != nil}
 	if !e.first {
 		// The work before the result: where neither is there, the call did not end in between.
 		if err := d.findWork(ctx, &e); err != nil {
@@ -71,7 +77,7 @@ func (d *Dispatcher) settle(ctx context.Context, e ending) (outcome, error) {
 		case moveFinish:
 			return d.finish(ctx, &e, &f, reason)
 		case moveRemove:
-			return outcomeTooLate, d.remove(ctx, &e)
+			return outcomeTooLate, d.release(ctx, &e)
 		case moveStop:
 			return outcomeStopping, d.stop(&e)
 		case moveLeave:
@@ -113,6 +119,7 @@ func (d *Dispatcher) fromWork(e *ending, m *jet.Stored) {
 	}
 	e.agent, e.attrs = w.Agent, passedOn(m.Event.Attributes)
 	e.definition, e.fenced = w.Definition, d.registry.fenced(e.name, w.Definition)
+	e.staged, e.session = w.Staged, w.SessionRevision
 }
 
 // claim tries to win the start. Lost, f.start is whose it is. gone: the call is no longer known
@@ -156,6 +163,16 @@ func (d *Dispatcher) claim(ctx context.Context, e *ending, f *facts) (gone bool,
 
 // finish stores the result and then removes the work.
 func (d *Dispatcher) finish(ctx context.Context, e *ending, f *facts, reason events.Reason) (outcome, error) {
+	if e.run != nil && reason == events.ReasonOK {
+		if err := d.at("settle.run"); err != nil {
+			return 0, err
+		}
+		var err error
+		if e.text, reason, err = e.run(ctx); err != nil {
+			return 0, err
+		}
+		e.reason = reason
+	}
 	if err := d.at("settle.result"); err != nil {
 		return 0, err
 	}
@@ -174,7 +191,7 @@ func (d *Dispatcher) finish(ctx context.Context, e *ending, f *facts, reason eve
 		d.metrics.settled.WithLabelValues(string(reason)).Inc()
 		d.log.Debug().Str("call", e.key.String()).Str("tool", string(e.name)).Str("reason", string(reason)).Msg("settled without running")
 	}
-	return out, d.remove(ctx, e)
+	return out, d.release(ctx, e)
 }
 
 func (d *Dispatcher) resultEvent(e *ending, f *facts, reason events.Reason) (events.Event, error) {
@@ -185,12 +202,22 @@ func (d *Dispatcher) resultEvent(e *ending, f *facts, reason events.Reason) (eve
 	r := events.ToolResult{
 		CallID: e.key.Call, Name: e.name, State: reason.Outcome().State, Reason: reason,
 		Content: []events.Content{events.Text(text)}, IsError: reason != events.ReasonOK,
-		Meta: events.ResultMeta{FinishedAt: time.Now(), Definition: e.definition},
+		Meta: events.ResultMeta{FinishedAt: time.Now(), Definition: e.definition, SessionRevision: e.session},
 	}
 	if s := f.start; s != nil && s.Settle == "" { // it did start, and was lost
 		r.Meta.StartedAt, r.Meta.Worker = &s.At, s.Worker
 	}
 	return events.New(d.attributes(e.key, e.attrs, "result", events.TypeToolResult, e.name), r)
+}
+
+// release lets go of a call that has its result: word to those who wait for it first, then the work.
+func (d *Dispatcher) release(ctx context.Context, e *ending) error {
+	if e.staged {
+		if err := d.said(ctx, e); err != nil {
+			return err
+		}
+	}
+	return d.remove(ctx, e)
 }
 
 // remove deletes the work by sequence: a purge would not wake a waiting pull.

@@ -34,12 +34,12 @@ const object = `{"type":"object"}`
 
 // The tools of the tests: one with side effects, one without.
 func bookDef() toolkit.Definition {
-	return toolkit.Definition{Name: "book", Description: "Books.", InputSchema: json.RawMessage(object)}
+	return toolkit.Definition{Name: "book", Description: "Books.", ConcurrencySafe: true, InputSchema: json.RawMessage(object)}
 }
 
 func lookDef() toolkit.Definition {
 	return toolkit.Definition{
-		Name: "look", Description: "Looks.", ReadOnly: true,
+		Name: "look", Description: "Looks.", ReadOnly: true, ConcurrencySafe: true,
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"},"note":{"type":"string"}}}`),
 	}
 }

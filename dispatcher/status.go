@@ -114,7 +114,7 @@ func finished(s *events.CallStatus, m *jet.Stored) {
 // its turn was taken in.
 func (d *Dispatcher) overdue(t *turn, c events.Call) bool {
 	limit := 10 * time.Minute
-	if tool := d.registry.snapshot().tools[c.Name]; tool != nil {
+	if tool := d.registry.snapshot().tool(c.Name); tool != nil {
 		limit = tool.def.QueueLimit()
 	}
 	end := t.stored.Add(limit)

@@ -29,7 +29,7 @@ const (
 // searched.
 func (d *Dispatcher) sweep(ctx context.Context, now time.Time) error {
 	d.metrics.sweeps.Inc()
-	return errors.Join(d.expire(ctx, now), d.forget(ctx, now))
+	return errors.Join(d.expire(ctx, now), d.stepStale(ctx, now), d.forget(ctx, now))
 }
 
 // expire goes through the oldest work, up to what cannot have expired yet.
@@ -92,7 +92,7 @@ func (d *Dispatcher) expireWork(ctx context.Context, m *jet.Stored, now time.Tim
 // it has not been waiting beyond all reason.
 func (d *Dispatcher) manned(name events.ToolName, until, now time.Time) bool {
 	patience := time.Hour
-	if t := d.registry.snapshot().tools[name]; t != nil {
+	if t := d.registry.snapshot().tool(name); t != nil {
 		patience += time.Duration(max(t.def.Attempts, 1)) * t.def.AttemptTimeout()
 	}
 	if now.Sub(until) > patience {

@@ -75,6 +75,11 @@ func (s Subjects) Result(k CallKey) string {
 	return s.join("result", Token(k.Session), Token(k.Turn), Token(k.Call))
 }
 
+// ResultsOfTurn matches the results of a turn.
+func (s Subjects) ResultsOfTurn(session SessionID, turn TurnID) string {
+	return s.join("result", Token(session), Token(turn), "*")
+}
+
 // Cancel is where an agent asks to cancel a turn.
 func (s Subjects) Cancel(a AgentID, session SessionID, turn TurnID) string {
 	return s.join("cancel", Token(a), Token(session), Token(turn))

@@ -74,7 +74,7 @@ type ToolWork struct {
 	SessionRevision uint64     `json:"sessionRevision,omitempty"`
 	Decision        string     `json:"decision,omitempty"`     // permission decision and the rule that made it
 	ArgsRepaired    bool       `json:"argsRepaired,omitempty"` // the arguments came as a JSON string and were unwrapped
-	AcceptedAt      time.Time  `json:"acceptedAt"`             // when CALLS stored the turn (server time)
+	AcceptedAt      time.Time  `json:"acceptedAt"`             // when CALLS stored the turn (server time); of a later stage, when it began
 	QueueUntil      time.Time  `json:"queueUntil"`             // not started by then: queue_expired
 	Deadline        *time.Time `json:"deadline,omitempty"`     // the agent's own
 	// Staged: other calls of the turn wait for this one. Whoever settles it, or finds it settled,

@@ -118,6 +118,9 @@ func (d Definition) Check() error {
 	if !validName.MatchString(string(d.Name)) {
 		return bad("the name must be 1 to 64 letters, digits, '_' or '-'")
 	}
+	if d.Group != "" && !validName.MatchString(d.Group) {
+		return bad("the group must be 1 to 64 letters, digits, '_' or '-'")
+	}
 	switch d.Oversize {
 	case "", OversizeReference, OversizeTruncate, OversizeError:
 	default:

@@ -68,14 +68,14 @@ func FuzzUnwrap(f *testing.F) {
 		f.Add(in)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		clean, repaired, err := unwrap([]byte(in))
+		clean, repaired, err := Unwrap([]byte(in))
 		if err != nil {
 			return
 		}
 		if !repaired && string(clean) != in && string(clean) != "{}" {
 			t.Errorf("%q became %q and nobody was told", in, clean)
 		}
-		if again, twice, err := unwrap(clean); repaired && (err != nil || twice || string(again) != string(clean)) {
+		if again, twice, err := Unwrap(clean); repaired && (err != nil || twice || string(again) != string(clean)) {
 			t.Errorf("%q was unwrapped to %q, which is unwrapped to %q", in, clean, again)
 		}
 	})

@@ -64,7 +64,7 @@ func (s *Schemas) Of(hash string, def Definition) (*Schema, error) {
 // does not take them as they are.
 // The error is an [InputError] whose text tells the model what to correct.
 func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
-	clean, repaired, err = unwrap(input)
+	clean, repaired, err = Unwrap(input)
 	var doc any
 	if err == nil {
 		doc, err = events.ReadJSON(clean)
@@ -122,8 +122,9 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxFailure], "") + " …"
 }
 
-// unwrap turns the spellings of "no arguments" into {} and unwraps an object written as a JSON string.
-func unwrap(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
+// Unwrap turns the spellings of "no arguments" into {} and unwraps an object written as a JSON string,
+// which repaired tells. All else is returned as it is, checked or not.
+func Unwrap(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
 	none := json.RawMessage("{}")
 	t := bytes.TrimSpace(input)
 	switch {

@@ -46,7 +46,8 @@ func (w *Worker) process(ctx, last context.Context, c *call, d *jet.Delivery) {
 	if d.Count > 1 {
 		w.stats.redelivered.Add(1)
 		if done, err := w.settled(last, c.key); err != nil || done {
-			w.finish(c, done, err)
+			_ = w.read(last, c, d) // for whether others wait for the call; unreadable, the sweep tells them
+			w.finish(last, c, done, err)
 			return
 		}
 	}
@@ -69,7 +70,7 @@ func (w *Worker) process(ctx, last context.Context, c *call, d *jet.Delivery) {
 		w.note(c).Warn().Err(err).Msg("start not decided, given back")
 		w.nak(c, time.Second)
 	case m == moveAck:
-		w.finish(c, true, nil)
+		w.finish(last, c, true, nil)
 	case m == moveWait:
 		w.nak(c, 2*time.Second+rand.N(3*time.Second)) //nolint:gosec // spreads questions, guards nothing
 	case m == moveSettle:
@@ -174,7 +175,7 @@ func (w *Worker) run(ctx, last context.Context, c *call, t *tool) {
 	switch ruled := c.ruled.Load(); {
 	case c.lost.Load():
 		w.note(c).Info().Msg("settled elsewhere while it ran")
-		w.finish(c, true, nil)
+		w.finish(last, c, true, nil)
 		return
 	case ruled != nil:
 		r = verdict(c, *ruled)

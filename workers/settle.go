@@ -23,7 +23,7 @@ const settlePatience = 10 * time.Second
 func (w *Worker) settle(ctx context.Context, c *call, r events.ToolResult) {
 	if w.publish(ctx, c, r) {
 		w.at("after result", c.key)
-		w.finish(c, true, nil)
+		w.finish(ctx, c, true, nil)
 	}
 }
 
@@ -140,15 +140,34 @@ func sentence(r events.Reason) string {
 }
 
 // finish lets go of the work if the call is settled, else gives it back.
-func (w *Worker) finish(c *call, settled bool, err error) {
+func (w *Worker) finish(ctx context.Context, c *call, settled bool, err error) {
 	if !settled {
 		w.note(c).Warn().Err(err).Msg("journal not readable, given back")
+		w.nak(c, time.Second)
+		return
+	}
+	if err := w.say(ctx, c); err != nil {
+		w.note(c).Warn().Err(err).Msg("step not stored, given back")
 		w.nak(c, time.Second)
 		return
 	}
 	if err := c.delivery.Load().Ack(); err != nil {
 		w.note(c).Debug().Err(err).Msg("not acknowledged")
 	}
+}
+
+// say leaves word that the turn may move on, if other calls of it wait for this one.
+func (w *Worker) say(ctx context.Context, c *call) error {
+	if !c.work.Staged {
+		return nil
+	}
+	a := w.attributes(c)
+	a.ID, a.Type, a.Time = "step/"+c.key.String(), events.TypeTurnStep, time.Now()
+	_, err := w.bus.Store(ctx, jet.Out{Subject: w.bus.Step(c.key.Session, c.key.Turn), Event: events.Event{Attributes: a}})
+	if err == nil {
+		w.at("after step", c.key)
+	}
+	return err
 }
 
 // nak gives the work back, to come again after a delay.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/toolwire/toolwire/events"
 )
 
 // Record is one entry of a bucket.
@@ -96,6 +98,15 @@ func (b *Bus) DropRecord(ctx context.Context, bucket string, revision uint64) er
 	return b.Delete(ctx, "KV_"+bucket, revision)
 }
 
+// Document reads what a tool keeps for a session under a name, from the leader; [ErrNone]: nothing.
+func (b *Bus) Document(ctx context.Context, session events.SessionID, name string) (*Record, error) {
+	m, err := b.raw(ctx, b.StateStream(), map[string]any{"last_by_subj": b.State(session, name)})
+	if err != nil {
+		return nil, err
+	}
+	return &Record{Data: m.Data, Revision: m.Seq, At: m.Time}, nil
+}
+
 // RecordAfter reads the first entry of a bucket at or after a revision, whatever its key; [ErrNone]
 // past the end.
 func (b *Bus) RecordAfter(ctx context.Context, bucket string, revision uint64) (key string, r *Record, err error) {
@@ -105,6 +116,36 @@ func (b *Bus) RecordAfter(ctx context.Context, bucket string, revision uint64) (
 		return "", nil, err
 	}
 	return m.Subject[len(prefix):], &Record{Data: m.Data, Revision: m.Seq, At: m.Time}, nil
+}
+
+// Subjects lists the subjects of a stream that match filter and hold a message, as its leader has them.
+func (b *Bus) Subjects(ctx context.Context, stream, filter string) ([]string, error) {
+	var all []string
+	for {
+		var resp struct {
+			Error *jetstream.APIError `json:"error"`
+			Total int                 `json:"total"`
+			State struct {
+				Subjects map[string]uint64 `json:"subjects"`
+			} `json:"state"`
+		}
+		body, err := json.Marshal(map[string]any{"subjects_filter": filter, "offset": len(all)})
+		if err != nil {
+			return nil, err
+		}
+		if err := b.api(ctx, "STREAM.INFO."+stream, body, &resp); err != nil {
+			return nil, fmt.Errorf("subjects of %s: %w", stream, err)
+		}
+		if resp.Error != nil {
+			return nil, fmt.Errorf("subjects of %s: %w", stream, resp.Error)
+		}
+		for subject := range resp.State.Subjects {
+			all = append(all, subject)
+		}
+		if len(resp.State.Subjects) == 0 || len(all) >= resp.Total {
+			return all, nil
+		}
+	}
 }
 
 // rawMessage is a message as the API of a stream's leader gives it.

@@ -309,12 +309,17 @@ type none struct{}
 
 // tool defines a tool of a test that takes no arguments.
 func tool(name string, o *toolkit.Options, fn func(context.Context) (any, error)) *toolkit.Tool {
-	return toolkit.MustDefine(name, "A tool of a test.", func(ctx context.Context, _ none) (any, error) { return fn(ctx) }, o)
+	side := toolkit.Options{}
+	if o != nil {
+		side = *o
+	}
+	side.ConcurrencySafe = true // so that the calls of a turn run beside each other
+	return toolkit.MustDefine(name, "A tool of a test.", func(ctx context.Context, _ none) (any, error) { return fn(ctx) }, &side)
 }
 
 // echo returns its arguments byte for byte.
 func echo(name string) *toolkit.Tool {
-	t, err := toolkit.Raw(toolkit.Definition{Name: events.ToolName(name), InputSchema: json.RawMessage(`{"type":"object"}`), ReadOnly: true},
+	t, err := toolkit.Raw(toolkit.Definition{Name: events.ToolName(name), InputSchema: json.RawMessage(`{"type":"object"}`), ReadOnly: true, ConcurrencySafe: true},
 		func(_ context.Context, in json.RawMessage) (toolkit.Result, error) {
 			return toolkit.Result{Content: []events.Content{events.Text(string(in))}, Structured: in}, nil
 		})

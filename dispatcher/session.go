@@ -1,0 +1,174 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+)
+
+// record is what is stored of a session: what its model sees, and what may run. It never changes;
+// a newer one replaces it.
+type record struct {
+	Agent     events.AgentID `json:"agent"`             // whose it is: who touched it first
+	Active    []string       `json:"active"`            // groups that are on, by name
+	Applied   []applied      `json:"applied,omitempty"` // the last calls that changed it, oldest first
+	CreatedAt time.Time      `json:"createdAt"`
+
+	active   map[string]bool
+	revision uint64
+	at       time.Time // when it was stored
+}
+
+// applied is a call that changed the record, and what it was told. A call that is delivered again
+// is told the same, and changes nothing.
+type applied struct {
+	Turn events.TurnID `json:"turn"`
+	Call events.CallID `json:"call"`
+	Text string        `json:"text"`
+}
+
+// maxApplied is how many such calls are remembered, more than can be under way in one session.
+const maxApplied = 16
+
+// newRecord is the record of a session that is still to come.
+func newRecord(agent events.AgentID, active []string) *record {
+	rec := &record{Agent: agent, Active: active, CreatedAt: time.Now().UTC()}
+	rec.index()
+	return rec
+}
+
+func readRecord(r *jet.Record) (*record, error) {
+	rec := record{revision: r.Revision, at: r.At}
+	if err := json.Unmarshal(r.Data, &rec); err != nil {
+		return nil, fmt.Errorf("session record: %w", err)
+	}
+	rec.index()
+	return &rec, nil
+}
+
+func (r *record) index() {
+	r.active = make(map[string]bool, len(r.Active))
+	for _, name := range r.Active {
+		r.active[name] = true
+	}
+}
+
+// result returns what a call was told that changed the record before.
+func (r *record) result(turn events.TurnID, call events.CallID) (string, bool) {
+	for _, a := range r.Applied {
+		if a.Turn == turn && a.Call == call {
+			return a.Text, true
+		}
+	}
+	return "", false
+}
+
+// info is the record as the API tells it.
+func (r *record) info(session events.SessionID) events.SessionInfo {
+	return events.SessionInfo{
+		Session: session, Agent: r.Agent, Revision: r.revision, Active: append([]string{}, r.Active...),
+		CreatedAt: r.CreatedAt, ChangedAt: r.at,
+	}
+}
+
+// sessions reads and writes the session records. What it keeps in memory saves parsing, never
+// reading: each answer is what the bucket holds now.
+type sessions struct {
+	bus *jet.Bus
+
+	mu     sync.Mutex
+	parsed map[events.SessionID]*record
+}
+
+// maxParsed is how many records are kept in parsed form.
+const maxParsed = 10_000
+
+func newSessions(bus *jet.Bus) *sessions {
+	return &sessions{bus: bus, parsed: make(map[events.SessionID]*record)}
+}
+
+// get reads the record of a session; [jet.ErrNone]: it has none.
+func (s *sessions) get(ctx context.Context, id events.SessionID) (*record, error) {
+	r, err := s.bus.Record(ctx, s.bus.SessionsBucket(), events.Token(id))
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	rec := s.parsed[id]
+	s.mu.Unlock()
+	if rec != nil && rec.revision == r.Revision {
+		return rec, nil
+	}
+	if rec, err = readRecord(r); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.parsed) >= maxParsed {
+		clear(s.parsed)
+	}
+	s.parsed[id] = rec
+	return rec, nil
+}
+
+// touch reads the record of a session, and creates it for agent if it has none. A record that has
+// not been written for long is written again, for records of sessions in use never expire.
+func (s *sessions) touch(ctx context.Context, id events.SessionID, agent events.AgentID, reg *snapshot) (*record, error) {
+	for {
+		rec, err := s.get(ctx, id)
+		switch {
+		case err == nil && time.Since(rec.at) < jet.SessionAge/2:
+			return rec, nil
+		case err == nil:
+			rec, err = s.put(ctx, id, rec, rec.Active, nil)
+		case errors.Is(err, jet.ErrNone):
+			fresh := newRecord(agent, reg.initial())
+			rec, err = s.put(ctx, id, fresh, fresh.Active, nil)
+		}
+		if !errors.Is(err, jet.ErrConflict) {
+			return rec, err
+		}
+	}
+}
+
+// put writes a record with other groups in the place of old. [jet.ErrConflict]: another one is
+// there by now.
+func (s *sessions) put(ctx context.Context, id events.SessionID, old *record, active []string, by *applied) (*record, error) {
+	next := record{Agent: old.Agent, CreatedAt: old.CreatedAt, Active: append([]string{}, active...), Applied: old.Applied}
+	if by != nil {
+		next.Applied = append(slices.Clone(old.Applied), *by)
+		next.Applied = next.Applied[max(0, len(next.Applied)-maxApplied):]
+	}
+	data, err := events.Marshal(next)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := s.bus.PutRecord(ctx, s.bus.SessionsBucket(), events.Token(id), data, old.revision)
+	if err != nil {
+		return nil, err
+	}
+	return readRecord(&jet.Record{Data: data, Revision: revision, At: time.Now()})
+}
+
+// errForeign is returned when a session belongs to another agent.
+var errForeign = errors.New("dispatcher: the session belongs to another agent")
+
+// session returns the record of a turn's session, created if need be. [errForeign]: it is
+// another agent's.
+func (d *Dispatcher) session(ctx context.Context, t *turn, reg *snapshot) (*record, error) {
+	rec, err := d.sessions.touch(ctx, t.session, t.agent, reg)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Agent != t.agent {
+		return nil, errForeign
+	}
+	return rec, nil
+}
