@@ -66,12 +66,8 @@ func (m membership) of(def toolkit.Definition) []*group {
 	return out
 }
 
-// uniqueGroups are the groups without repetition, by name. A tool that is in basic is in no other:
-// it is always callable.
+// uniqueGroups are the groups without repetition, by name.
 func uniqueGroups(groups []*group) []*group {
-	if slices.ContainsFunc(groups, func(g *group) bool { return g.Name == toolkit.GroupBasic }) {
-		return nil
-	}
 	slices.SortFunc(groups, func(a, b *group) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(groups, func(a, b *group) bool { return a.Name == b.Name })
 }

@@ -133,7 +133,11 @@ func (s *snapshot) resolve(t *tool) *tool {
 		name = o.Group
 	}
 	groups := s.members.of(t.def)
-	if name != "" {
+	switch name {
+	case "":
+	case toolkit.GroupBasic: // always on, whatever other groups name the tool
+		groups = nil
+	default:
 		groups = append(groups, s.named(name))
 	}
 	if len(groups) == 0 && !overridden {
