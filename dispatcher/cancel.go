@@ -147,12 +147,21 @@ func strangers(t *turn, ids []events.CallID) string {
 	return strings.Join(out, ", ")
 }
 
-// cancelCalls ends the given calls of a turn, and says of each what that came to.
+// cancelCalls ends the given calls of a turn, and says of each what that came to. Of a turn that
+// goes on in stages, the last call ends first: none is to begin because one before it ended.
 func (d *Dispatcher) cancelCalls(ctx context.Context, t *turn, calls []events.Call) ([]outcome, error) {
 	out := make([]outcome, len(calls))
+	_, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
+	if err != nil && !errors.Is(err, jet.ErrNone) {
+		return nil, err
+	}
+	limit := atOnce
+	if err == nil {
+		limit = 1
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
-	for i, c := range calls {
+	g.SetLimit(limit)
+	for i, c := range slices.Backward(calls) {
 		g.Go(func() (err error) {
 			out[i], err = d.settle(ctx, ending{
 				key: t.key(c.ID), name: c.Name, agent: t.agent, attrs: t.attrs,

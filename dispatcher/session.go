@@ -70,6 +70,9 @@ func (r *record) result(turn events.TurnID, call events.CallID) (string, bool) {
 	return "", false
 }
 
+// aging says whether a record in use should be written again, lest it expire.
+func (r *record) aging(now time.Time) bool { return now.Sub(r.at) >= jet.SessionAge/2 }
+
 // info is the record as the API tells it.
 func (r *record) info(session events.SessionID) events.SessionInfo {
 	return events.SessionInfo{
@@ -124,7 +127,7 @@ func (s *sessions) touch(ctx context.Context, id events.SessionID, agent events.
 	for {
 		rec, err := s.get(ctx, id)
 		switch {
-		case err == nil && time.Since(rec.at) < jet.SessionAge/2:
+		case err == nil && !rec.aging(time.Now()):
 			return rec, nil
 		case err == nil:
 			rec, err = s.put(ctx, id, rec, rec.Active, nil)

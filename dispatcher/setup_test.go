@@ -151,15 +151,16 @@ func wait(d time.Duration) { time.Sleep(d) }
 
 // worker is a stand-in for a worker process: it announces, pulls, wins fences, stores results.
 type worker struct {
-	w        *world
-	bus      *jet.Bus
-	name     string
-	instance string
-	pool     string
-	defs     []toolkit.Definition
-	started  time.Time
-	run      func(ctx context.Context, k events.CallKey, work events.ToolWork) string // the text of the result
-	deaf     bool                                                                     // does not answer whether it is alive
+	w         *world
+	bus       *jet.Bus
+	name      string
+	instance  string
+	pool      string
+	defs      []toolkit.Definition
+	started   time.Time
+	run       func(ctx context.Context, k events.CallKey, work events.ToolWork) string // the text of the result
+	forgetful bool                                                                     // sends no steps
+	deaf      bool                                                                     // does not answer whether it is alive
 
 	mu      sync.Mutex
 	ran     map[events.CallKey]int
@@ -272,6 +273,7 @@ func (x *worker) handle(ctx context.Context, d *jet.Delivery) {
 			CallID: k.Call, Name: name, State: r.Outcome().State, Reason: r, Content: []events.Content{events.Text(text)},
 			Meta: events.ResultMeta{FinishedAt: time.Now(), Attempt: 1, Worker: x.name, Definition: work.Definition},
 		})
+		x.step(k, work)
 		_ = d.Ack()
 	}
 	fenced := true
@@ -288,6 +290,7 @@ func (x *worker) handle(ctx context.Context, d *jet.Delivery) {
 			case s.Settle != "":
 				settle(s.Settle, "settled by another")
 			case x.w.result(k) != nil: //nolint:contextcheck // stored though the worker is being killed: the worst moment
+				x.step(k, work) //nolint:contextcheck // likewise
 				_ = d.Ack()
 			default:
 				settle(events.ReasonOutcomeUnknown, "lost")
@@ -336,6 +339,17 @@ func (x *worker) store(subject string, typ events.Type, k events.CallKey, data a
 	}
 	_, err = x.bus.Store(context.WithoutCancel(x.w.Context()), jet.Out{Subject: subject, Event: e})
 	return err == nil
+}
+
+// step says that a staged turn may move on.
+func (x *worker) step(k events.CallKey, work events.ToolWork) {
+	if !work.Staged || x.forgetful {
+		return
+	}
+	e := events.Event{Attributes: events.Attributes{ID: "step/" + k.String(), Source: "/workers/" + x.name, Type: events.TypeTurnStep}}
+	if _, err := x.bus.Store(context.WithoutCancel(x.w.Context()), jet.Out{Subject: x.bus.Step(k.Session, k.Turn), Event: e}); err != nil {
+		x.w.Error(err)
+	}
 }
 
 func (x *worker) runs(k events.CallKey) int {

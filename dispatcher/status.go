@@ -130,8 +130,12 @@ func (d *Dispatcher) settleLost(ctx context.Context, t *turn, c events.Call, s *
 	if taken, err := d.taken(ctx, t); err != nil || !taken {
 		return err // it may still be waiting to be taken in
 	}
+	_, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
+	if !errors.Is(err, jet.ErrNone) {
+		return err // it waits for its stage
+	}
 	d.log.Error().Str("call", t.key(c.ID).String()).Msg("call without work, start or result")
-	_, err := d.settle(ctx, ending{
+	_, err = d.settle(ctx, ending{
 		key: t.key(c.ID), name: c.Name, agent: t.agent, attrs: t.attrs, reason: events.ReasonOutcomeUnknown, fenced: true,
 		text: "The call was lost. Whether it took effect is not known: check before you call again.",
 	})

@@ -2,8 +2,8 @@ package dispatcher
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,7 +22,7 @@ func TestStages(t *testing.T) {
 		var calls []events.Call
 		for i, c := range order {
 			name := map[rune]events.ToolName{'s': "safe", 'u': "unsafe", 'n': "nope", 'r': resetTools}[c]
-			calls = append(calls, events.Call{ID: events.CallID(fmt.Sprint(i)), Name: name})
+			calls = append(calls, events.Call{ID: events.CallID(strconv.Itoa(i)), Name: name})
 		}
 		if got := stagesOf(calls, reg); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", order, got, want)
@@ -42,7 +42,7 @@ func FuzzStagedTurn(f *testing.F) {
 			if n %= 4; n > 0 && i < 16 {
 				stages = append(stages, int(n))
 				for range n {
-					tn.body.Calls = append(tn.body.Calls, events.Call{ID: events.CallID(fmt.Sprint(len(stageOf))), Name: "x"})
+					tn.body.Calls = append(tn.body.Calls, events.Call{ID: events.CallID(strconv.Itoa(len(stageOf))), Name: "x"})
 					stageOf = append(stageOf, len(stages)-1)
 				}
 			}
