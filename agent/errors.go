@@ -15,6 +15,9 @@ var (
 	ErrInvalid = errors.New("agent: invalid")
 	// ErrTurnReused is returned when another turn is stored under this session and turn id.
 	ErrTurnReused = errors.New("agent: turn id already used for a different turn")
+	// ErrConflict is returned when what is stored stands against a request: it was changed meanwhile,
+	// or was dealt with already. Nothing was changed.
+	ErrConflict = errors.New("agent: conflict")
 	// ErrNotFound is returned when no such turn, result, tool or dead letter is known, or no longer.
 	ErrNotFound = errors.New("agent: not found")
 	// ErrDenied is returned when this identity may not do what it asked for.
@@ -48,8 +51,10 @@ func storeError(what string, err error) error {
 func apiError(op, code, text string) error {
 	kind := errors.New("agent: refused")
 	switch code {
-	case "400", "409", "413", "422":
+	case "400", "413", "422":
 		kind = ErrInvalid
+	case "409":
+		kind = ErrConflict
 	case "401", "403":
 		kind = ErrDenied
 	case "404", "410":

@@ -43,7 +43,7 @@ func (c *Client) DeadShow(ctx context.Context, seq uint64) (events.DeadLetter, e
 }
 
 // DeadRetry publishes a dead letter again where it was first, and drops it.
-// Errors: [ErrNotFound], [ErrDenied], [ErrInvalid] (it cannot be tried again), [ErrUnavailable].
+// Errors: [ErrNotFound], [ErrDenied], [ErrConflict] (it cannot be tried again), [ErrUnavailable].
 func (c *Client) DeadRetry(ctx context.Context, seq uint64) error {
 	return c.ask(ctx, events.OpDeadRetry, events.DeadRef{Seq: seq}, new(struct{}))
 }

@@ -57,6 +57,7 @@ func kinds() []kind {
 	return []kind{
 		{agent.ErrInvalid, exit(events.ReasonInvalidInput), ""},
 		{agent.ErrTurnReused, exit(events.ReasonInvalidInput), "give another --turn"},
+		{agent.ErrConflict, exit(events.ReasonInvalidInput), ""},
 		{agent.ErrNotFound, exit(events.ReasonNotFound), ""},
 		{agent.ErrDenied, exit(events.ReasonDeniedByRule), "use credentials that may, with --creds or --context"},
 		{agent.ErrUnavailable, exit(events.ReasonUnavailable), "start `toolwire up` or `toolwire dispatcher`; `toolwire doctor` says more"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -201,7 +202,7 @@ func indent(raw json.RawMessage) string {
 	return "  " + show.Text(b.String())
 }
 
-// completeTimeout bounds the completion of a tool's name: a shell must not hang.
+// completeTimeout bounds a completion: a shell must not hang.
 const completeTimeout = time.Second
 
 // completeTools offers the names of the tools there are, with what they do.
@@ -209,31 +210,36 @@ func (a *app) completeTools(cmd *cobra.Command, args []string, prefix string) ([
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault // @file
 	}
+	return a.complete(cmd, prefix, func(ctx context.Context, c *agent.Client) (names []string) {
+		for t, err := range c.Tools(ctx, "") {
+			if err != nil {
+				return names
+			}
+			names = append(names, string(t.Name)+"\t"+show.Line(brief(t.Description)))
+		}
+		return names
+	})
+}
+
+// complete asks the installation for what a word may be, each with a tab before what it is, for
+// a bounded time.
+func (a *app) complete(cmd *cobra.Command, prefix string, list func(context.Context, *agent.Client) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 	defer cancel()
 	found := make(chan []string, 1)
-	go func() { found <- a.toolNames(ctx, prefix) }()
+	go func() {
+		c, _, done, err := a.client("completion")
+		if err != nil {
+			found <- nil
+			return
+		}
+		defer done()
+		found <- list(ctx, c)
+	}()
 	select {
 	case names := <-found:
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) }), cobra.ShellCompDirectiveNoFileComp
 	case <-ctx.Done():
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func (a *app) toolNames(ctx context.Context, prefix string) (names []string) {
-	c, _, done, err := a.client("completion")
-	if err != nil {
-		return nil
-	}
-	defer done()
-	for t, err := range c.Tools(ctx, "") {
-		if err != nil {
-			return names
-		}
-		if strings.HasPrefix(string(t.Name), prefix) {
-			names = append(names, string(t.Name)+"\t"+show.Line(brief(t.Description)))
-		}
-	}
-	return names
 }
