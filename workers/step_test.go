@@ -141,7 +141,7 @@ func TestStepOfCallsSettledOtherwise(t *testing.T) {
 func TestStepOfCallsEndedWhileTheyRun(t *testing.T) {
 	for name, end := range map[string]func(b *bench, p *program){
 		"settled elsewhere": func(b *bench, _ *program) { b.resultOf("c1", events.ReasonOK) },
-		"worker stops":      func(b *bench, p *program) { p.stop() },
+		"worker stops":      func(_ *bench, p *program) { p.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(b *bench) {
