@@ -33,6 +33,7 @@ type running struct {
 	call     Call
 	input    json.RawMessage
 	context  *events.Context
+	preset   bool // input has values that nobody may be told
 	injected bool // the tool is StateInjected
 	state    StateStore
 	emit     func(events.ToolResultDelta)
@@ -72,14 +73,14 @@ func Input(ctx context.Context) json.RawMessage {
 	return r.input
 }
 
-// withInput is ctx for a tool that gets other bytes than its middleware.
-func withInput(ctx context.Context, input json.RawMessage) context.Context {
+// withInput is ctx for a tool that gets other bytes than its middleware, presets perhaps.
+func withInput(ctx context.Context, input json.RawMessage, preset bool) context.Context {
 	r := from(ctx)
 	if r == nil {
 		return ctx
 	}
 	own := *r
-	own.input = input
+	own.input, own.preset = input, preset
 	return context.WithValue(ctx, contextKey{}, &own)
 }
 

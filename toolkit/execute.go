@@ -271,6 +271,6 @@ func (t *Tool) validated(next Handler, presets map[string]json.RawMessage) Handl
 		if err != nil {
 			return Result{}, err
 		}
-		return next(withInput(ctx, clean), clean)
+		return next(withInput(ctx, clean, len(presets) > 0), clean)
 	}
 }

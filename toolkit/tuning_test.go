@@ -313,6 +313,25 @@ func TestPresetThatDoesNotFit(t *testing.T) {
 	}
 }
 
+type careless struct{}
+
+func (*careless) UnmarshalText(b []byte) error { return fmt.Errorf("cannot read %s", b) }
+
+// The Go type of the tool takes no preset of that kind, and quotes it.
+func TestPresetThatCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	tool := toolkit.MustDefine("x", "reads", func(context.Context, struct {
+		Key careless `json:"key"`
+	},
+	) (string, error) {
+		return "ran", nil
+	}, nil)
+	out := toolkittest.Run(t, tool, `{}`, &toolkittest.Options{Presets: map[string]json.RawMessage{"key": json.RawMessage(`"hunter2"`)}})
+	if all := out.Result.Text() + fmt.Sprint(out.Failures); out.Result.Reason != events.ReasonInvalidInput || strings.Contains(all, "hunter2") {
+		t.Errorf("got %s %s", out.Result.Reason, all)
+	}
+}
+
 // Extended values reach a typed tool through Input.
 func TestExtendedValues(t *testing.T) {
 	t.Parallel()
