@@ -30,11 +30,15 @@ func (c Call) Session() events.SessionID { return c.Key.Session }
 
 // running is what the context of a call carries.
 type running struct {
-	call    Call
-	context *events.Context
-	emit    func(events.ToolResultDelta)
-	scratch *sync.Map
-	seq     *sequence
+	call     Call
+	input    json.RawMessage
+	context  *events.Context
+	preset   bool // input has values that nobody may be told
+	injected bool // the tool is StateInjected
+	state    StateStore
+	emit     func(events.ToolResultDelta)
+	scratch  *sync.Map
+	seq      *sequence
 }
 
 type sequence struct {
@@ -56,6 +60,28 @@ func CallFrom(ctx context.Context) (Call, bool) {
 		return Call{}, false
 	}
 	return r.call, true
+}
+
+// Input returns the arguments of the call as JSON; nil outside of a call. A tool sees what it runs
+// with, so that a typed one can read further properties that the installation has added, and values
+// that it has preset; middleware sees what was judged. It must not be modified.
+func Input(ctx context.Context) json.RawMessage {
+	r := from(ctx)
+	if r == nil {
+		return nil
+	}
+	return r.input
+}
+
+// withInput is ctx for a tool that gets other bytes than its middleware, presets perhaps.
+func withInput(ctx context.Context, input json.RawMessage, preset bool) context.Context {
+	r := from(ctx)
+	if r == nil {
+		return ctx
+	}
+	own := *r
+	own.input, own.preset = input, preset
+	return context.WithValue(ctx, contextKey{}, &own)
 }
 
 // ContextFrom returns the runtime context that the agent sent with the turn; empty if none.
@@ -92,6 +118,16 @@ func Value[T any](ctx context.Context) (T, error) {
 		return v, fmt.Errorf("runtime context value %s: %w", name, err)
 	}
 	return v, nil
+}
+
+// ValueOr is [Value] for a tool that can do without: otherwise if the agent sent none. The error says
+// that there is a value, and that it does not fit T.
+func ValueOr[T any](ctx context.Context, otherwise T) (T, error) {
+	v, err := Value[T](ctx)
+	if errors.Is(err, ErrNoValue) {
+		return otherwise, nil
+	}
+	return v, err
 }
 
 // Emit sends a piece of output to whoever listens; the result must still hold all of it. It never

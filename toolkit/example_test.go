@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/toolkittest"
 )
 
 func ExampleDefine() {
@@ -123,4 +124,84 @@ func ExampleToolkit() {
 	// repeat
 	// hi
 	// toolkit: tool already registered: echo
+}
+
+func ExampleUpdateState() {
+	type Basket struct {
+		Items []string `json:"items"`
+	}
+	put := toolkit.MustDefine("put", "Puts an item into the basket of this session.",
+		func(ctx context.Context, in struct {
+			Item string `json:"item"`
+		},
+		) (int, error) {
+			n := 0
+			err := toolkit.UpdateState(ctx, "basket", func(b *Basket) error {
+				b.Items = append(b.Items, in.Item)
+				n = len(b.Items)
+				return nil
+			})
+			return n, err
+		}, &toolkit.Options{StateInjected: true})
+	state := toolkittest.NewState() // a worker's is on the bus
+	for _, call := range []struct{ session, item string }{{"ann", "pear"}, {"bob", "plum"}, {"ann", "fig"}} {
+		r := put.Execute(context.Background(), toolkit.Execution{
+			State: state, Input: json.RawMessage(`{"item":"` + call.item + `"}`),
+			Call: toolkit.Call{Key: events.CallKey{Session: events.SessionID(call.session)}},
+		})
+		fmt.Println(call.session, "has", r.Text())
+	}
+	// Output:
+	// ann has 1
+	// bob has 1
+	// ann has 2
+}
+
+func ExampleDefinition_Shown() {
+	search := toolkit.MustDefine("search", "Searches.", func(ctx context.Context, in struct {
+		Query string `json:"query"`
+		Key   string `json:"key"`
+	},
+	) (string, error) {
+		return in.Query + " with " + in.Key + ", given " + string(toolkit.Input(ctx)), nil
+	}, nil)
+	tuning := toolkit.Tuning{
+		Presets:  map[string]toolkit.Preset{"key": {Env: "SEARCH_KEY"}},
+		Extended: json.RawMessage(`{"properties":{"why":{"type":"string"}}}`),
+	}
+	shown, err := search.Definition().Shown(tuning)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(string(shown.InputSchema))
+	tuned, err := search.Tuned(tuning)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := tuned.Execute(context.Background(), toolkit.Execution{
+		Input: json.RawMessage(`{"query":"x","why":"curious"}`), Presets: map[string]json.RawMessage{"key": json.RawMessage(`"s3"`)},
+	})
+	fmt.Println(r.Text())
+	// Output:
+	// {"type":"object","properties":{"query":{"type":"string"},"why":{"type":"string"}},"required":["query"],"additionalProperties":false}
+	// x with s3, given {"query":"x","why":"curious","key":"s3"}
+}
+
+func ExampleValueOr() {
+	type UserContext struct {
+		Locale string `json:"locale"`
+	}
+	hello := toolkit.MustDefine("hello", "Greets.", func(ctx context.Context, _ struct{}) (string, error) {
+		user, err := toolkit.ValueOr(ctx, UserContext{Locale: "en"})
+		return user.Locale, err
+	}, nil)
+	fmt.Println(hello.Execute(context.Background(), toolkit.Execution{}).Text())
+	fmt.Println(hello.Execute(context.Background(), toolkit.Execution{
+		Context: &events.Context{Values: map[string]json.RawMessage{"UserContext": json.RawMessage(`{"locale":"de"}`)}},
+	}).Text())
+	// Output:
+	// en
+	// de
 }

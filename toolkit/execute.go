@@ -20,11 +20,17 @@ const DefaultGrace = 5 * time.Second
 
 // Execution is one call to be run.
 type Execution struct {
-	Call       Call // Attempt and Deadline are set for each attempt
-	Input      json.RawMessage
-	Checked    string          // hash of the definition that Input was made ready for; if it is the tool's, that is not done again
-	Context    *events.Context // the agent's runtime context; nil: none
-	Middleware []Middleware    // outermost first
+	Call    Call // Attempt and Deadline are set for each attempt
+	Input   json.RawMessage
+	Checked string          // hash of the definition that Input was made ready for; if it is the tool's, that is not done again
+	Context *events.Context // the agent's runtime context; nil: none
+	State   StateStore      // documents of the session, for a tool that is StateInjected; nil: none
+
+	// Presets are the values that the installation has set, by parameter: the tool runs with them, whatever
+	// Input says, and middleware does not see them. An external tool gets none.
+	Presets map[string]json.RawMessage
+
+	Middleware []Middleware // outermost first
 	Emit       func(events.ToolResultDelta)
 	Grace      time.Duration // 0: [DefaultGrace]
 
@@ -45,7 +51,10 @@ type Execution struct {
 func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 	started := time.Now()
 	run := t.layers(e)
-	shared := &running{context: e.Context, emit: e.Emit, scratch: &sync.Map{}}
+	shared := &running{
+		input: e.Input, context: e.Context, emit: e.Emit, scratch: &sync.Map{},
+		injected: t.def.StateInjected, state: e.State,
+	}
 	var (
 		out     Result
 		err     error
@@ -75,8 +84,8 @@ func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 // gets it: what middleware hands on instead is not used, for what was judged is what runs.
 func (t *Tool) layers(e Execution) Handler {
 	run := t.handler
-	if e.Checked == "" || e.Checked != t.hash {
-		run = t.validated(run)
+	if e.Checked == "" || e.Checked != t.hash || len(e.Presets) > 0 {
+		run = t.validated(run, e.Presets)
 	}
 	if len(e.Middleware) == 0 {
 		return run
@@ -251,14 +260,17 @@ func (t *Tool) fits(r *events.ToolResult) error {
 	return t.limit(r)
 }
 
-// validated is the innermost layer but one: what the middleware let through is checked against
-// the schema, then run.
-func (t *Tool) validated(next Handler) Handler {
+// validated is the innermost layer but one: what the middleware let through is completed with the
+// presets and checked against the schema, then run.
+func (t *Tool) validated(next Handler, presets map[string]json.RawMessage) Handler {
+	if t.def.External {
+		presets = nil
+	}
 	return func(ctx context.Context, input json.RawMessage) (Result, error) {
-		clean, _, err := t.schema.Prepare(input)
+		clean, _, err := t.schema.prepare(input, presets)
 		if err != nil {
 			return Result{}, err
 		}
-		return next(ctx, clean)
+		return next(withInput(ctx, clean, len(presets) > 0), clean)
 	}
 }

@@ -71,6 +71,20 @@ func Fatal(err error) error {
 	return &fatalError{err: err}
 }
 
+type unavailableError struct{ err error }
+
+func (e *unavailableError) Error() string { return e.err.Error() }
+func (e *unavailableError) Unwrap() error { return e.err }
+
+// Unavailable marks err as a failure of what the tool stands on, such as its state or a secret: its
+// text is for the log, and the model hears a neutral sentence. Nil stays nil.
+func Unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unavailableError{err: err}
+}
+
 // Failure is what an error of a tool means for its call.
 type Failure struct {
 	Reason  events.Reason
@@ -78,6 +92,9 @@ type Failure struct {
 	After   time.Duration // before that attempt; 0: the definition's backoff
 	Message string        // for the model
 }
+
+// unavailableText is what a model hears of a failure that is none of its business.
+const unavailableText = "The tool cannot be used at present, and calling it again right away will not help. An operator has been told."
 
 // Classify tells what err means. The text of a tool's own error is for the model and crosses;
 // panics and failures of the machinery cross as a neutral sentence. A time-out is retried (the
@@ -89,6 +106,7 @@ func Classify(err error) Failure {
 		fatal *fatalError
 		retry *retryError
 		large *tooLargeError
+		away  *unavailableError
 	)
 	switch {
 	case errors.Is(err, ErrCancelled), errors.Is(err, ErrLost):
@@ -103,6 +121,8 @@ func Classify(err error) Failure {
 		return Failure{Reason: events.ReasonResultTooLarge, Message: large.Error()}
 	case errors.As(err, &crash):
 		return Failure{Reason: events.ReasonToolPanic, Message: "The tool failed because of an internal error."}
+	case errors.As(err, &away):
+		return Failure{Reason: events.ReasonUnavailable, Retry: errors.As(err, &retry), Message: unavailableText}
 	case errors.As(err, &input):
 		return Failure{Reason: events.ReasonInvalidInput, Message: input.Text}
 	case errors.As(err, &fatal):

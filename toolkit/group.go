@@ -62,7 +62,9 @@ type Tuning struct {
 }
 
 // Preset is the value of a parameter: exactly one of a literal, an environment variable of the
-// worker, and a file in the worker's directory of secrets.
+// worker, and a file in the worker's directory of secrets. The last two become strings, a file without the
+// newline at its end; an empty one counts as missing. The worker must have been told that it may give
+// them away.
 type Preset struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	Env   string          `json:"env,omitempty"`

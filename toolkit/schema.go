@@ -64,7 +64,16 @@ func (s *Schemas) Of(hash string, def Definition) (*Schema, error) {
 // does not take them as they are.
 // The error is an [InputError] whose text tells the model what to correct.
 func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
+	return s.prepare(input, nil)
+}
+
+// prepare is [Schema.Prepare] of input with presets in the place of what it says. Where a preset
+// does not fit, the error is [Unavailable], and holds no value.
+func (s *Schema) prepare(input json.RawMessage, presets map[string]json.RawMessage) (clean json.RawMessage, repaired bool, err error) {
 	clean, repaired, err = Unwrap(input)
+	if err == nil {
+		clean, err = overlay(clean, presets)
+	}
 	var doc any
 	if err == nil {
 		doc, err = events.ReadJSON(clean)
@@ -83,6 +92,9 @@ func (s *Schema) Prepare(input json.RawMessage) (clean json.RawMessage, repaired
 		err = s.input.Validate(prune(doc, []any{s.raw}, s.raw))
 	}
 	if err != nil {
+		if name, preset := presetAt(err, presets); preset {
+			return nil, false, Unavailable(fmt.Errorf("tool %q: the preset of %q does not fit the schema", s.name, name))
+		}
 		return nil, false, s.refuse(failures(err))
 	}
 	return clean, repaired, nil

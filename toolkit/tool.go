@@ -117,6 +117,9 @@ func Define[In, Out any](name, description string, fn func(context.Context, In) 
 	return Raw(def, func(ctx context.Context, input json.RawMessage) (Result, error) {
 		v, err := decode[In](missing, input)
 		if err != nil {
+			if r := from(ctx); r != nil && r.preset { // the text may quote one
+				err = &InputError{Text: "The arguments do not fit the tool."}
+			}
 			return Result{}, err
 		}
 		out, err := fn(ctx, v)

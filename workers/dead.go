@@ -32,7 +32,7 @@ func (w *Worker) bury(ctx context.Context, c *call, d *jet.Delivery, why error) 
 	}
 }
 
-// settleDead reports whether the call has its result.
+// settleDead reports whether the call has its result, and its turn knows.
 func (w *Worker) settleDead(ctx context.Context, c *call) bool {
 	c.fenced = true // its tool may be anything
 	m, reason, err := w.fence(ctx, c, events.ReasonDeadLetter)
@@ -40,10 +40,11 @@ func (w *Worker) settleDead(ctx context.Context, c *call) bool {
 	case err != nil || m == moveWait:
 		w.nak(c, 2*time.Second)
 		return false
-	case m == moveAck:
-		return true
+	case m != moveAck && !w.publish(ctx, c, verdict(c, reason)):
+		return false
 	}
-	return w.publish(ctx, c, verdict(c, reason))
+	w.at("after result", c.key)
+	return w.say(ctx, c)
 }
 
 func (w *Worker) copyDead(ctx context.Context, d *jet.Delivery, why error) error {

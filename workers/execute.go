@@ -2,10 +2,13 @@ package workers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
@@ -45,8 +48,12 @@ func (w *Worker) handle(work, last context.Context, d *jet.Delivery) {
 func (w *Worker) process(ctx, last context.Context, c *call, d *jet.Delivery) {
 	if d.Count > 1 {
 		w.stats.redelivered.Add(1)
-		if done, err := w.settled(last, c.key); err != nil || done {
-			_ = w.read(last, c, d) // for whether others wait for the call; unreadable, the sweep tells them
+		done, err := w.settled(last, c.key)
+		if done {
+			err = w.read(last, c, d) // whether others wait for the call; unreadable, they might
+			w.note(c).Debug().Err(err).Msg("settled already")
+		}
+		if err != nil || done {
 			w.finish(last, c, done, err)
 			return
 		}
@@ -123,7 +130,7 @@ func (w *Worker) read(ctx context.Context, c *call, d *jet.Delivery) error {
 		return fmt.Errorf("%w: the call is not that of the subject", events.ErrMalformed)
 	}
 	e.Data = nil
-	c.event, c.work = e, work
+	c.event, c.work, c.legible = e, work, true
 	return nil
 }
 
@@ -165,9 +172,15 @@ func (w *Worker) run(ctx, last context.Context, c *call, t *tool) {
 		ctx, cancel = context.WithDeadlineCause(ctx, *c.work.Deadline, toolkit.ErrDeadline)
 		defer cancel()
 	}
+	tuned, presets, err := w.tune(c, t)
+	if err != nil {
+		w.note(c).Error().Err(err).Msg("tool cannot run as it is configured")
+		w.settle(last, c, verdict(c, events.ReasonUnavailable))
+		return
+	}
 	began := time.Now()
 	c.running.Store(true)
-	r := t.Execute(ctx, w.execution(c))
+	r := tuned.Execute(ctx, w.execution(c, presets))
 	c.running.Store(false)
 	t.stats.took(time.Since(began))
 	w.at("after run", c.key)
@@ -196,13 +209,14 @@ func (w *Worker) settleEnded(last context.Context, c *call, r events.ToolResult)
 	w.settle(last, c, r)
 }
 
-func (w *Worker) execution(c *call) toolkit.Execution {
+func (w *Worker) execution(c *call, presets map[string]json.RawMessage) toolkit.Execution {
 	return toolkit.Execution{
 		Call: toolkit.Call{
 			Agent: c.work.Agent, Key: c.key, ReplyID: c.event.ReplyID, Tool: c.tool, Worker: w.cfg.Name,
 			TraceParent: c.event.TraceParent, TraceState: c.event.TraceState,
 		},
-		Input: c.work.Call.Input, Checked: c.work.Definition, Context: c.work.Context, Middleware: w.cfg.Middleware, Grace: w.cfg.Grace,
+		Input: c.work.Call.Input, Checked: c.work.Definition, Presets: presets,
+		Context: c.work.Context, State: documents{w.bus}, Middleware: w.cfg.Middleware, Grace: w.cfg.Grace,
 		Go:     w.runners.run,
 		Emit:   func(d events.ToolResultDelta) { w.emit(c, d) },
 		Failed: func(attempt int, err error) { w.failed(c, attempt, err) },
@@ -230,7 +244,11 @@ func (w *Worker) failed(c *call, attempt int, err error) {
 		w.note(c).Error().Int("attempt", attempt).Interface("panic", p.Value).Bytes("stack", p.Stack).Msg("tool panicked")
 		return
 	}
-	w.note(c).Debug().Int("attempt", attempt).Err(err).Msg("attempt failed")
+	level := zerolog.DebugLevel
+	if toolkit.Classify(err).Reason == events.ReasonUnavailable { // a person should look
+		level = zerolog.ErrorLevel
+	}
+	w.note(c).WithLevel(level).Int("attempt", attempt).Err(err).Msg("attempt failed")
 }
 
 // linger keeps the slot of a tool that ignored the end of its context: what runs takes room. The

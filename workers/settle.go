@@ -130,6 +130,8 @@ func sentence(r events.Reason) string {
 		return "The worker was lost while the tool ran. Its effects may have happened or not: check before calling again."
 	case events.ReasonDeadLetter:
 		return "The call could not be read by a worker and was put aside for an operator."
+	case events.ReasonUnavailable:
+		return "The tool cannot be used at present, and calling it again right away will not help. An operator has been told."
 	case events.ReasonCancelled:
 		return "The call was cancelled before the tool ran to its end."
 	case events.ReasonShutdown:
@@ -146,9 +148,7 @@ func (w *Worker) finish(ctx context.Context, c *call, settled bool, err error) {
 		w.nak(c, time.Second)
 		return
 	}
-	if err := w.say(ctx, c); err != nil {
-		w.note(c).Warn().Err(err).Msg("step not stored, given back")
-		w.nak(c, time.Second)
+	if !w.say(ctx, c) {
 		return
 	}
 	if err := c.delivery.Load().Ack(); err != nil {
@@ -156,18 +156,22 @@ func (w *Worker) finish(ctx context.Context, c *call, settled bool, err error) {
 	}
 }
 
-// say leaves word that the turn may move on, if other calls of it wait for this one.
-func (w *Worker) say(ctx context.Context, c *call) error {
-	if !c.work.Staged {
-		return nil
+// say leaves word that the turn may move on, if other calls of it wait for this one. It reports
+// whether the work may go; if not, it has been given back.
+func (w *Worker) say(ctx context.Context, c *call) bool {
+	if c.legible && !c.work.Staged {
+		return true
 	}
 	a := w.attributes(c)
 	a.ID, a.Type, a.Time = "step/"+c.key.String(), events.TypeTurnStep, time.Now()
 	_, err := w.bus.Store(ctx, jet.Out{Subject: w.bus.Step(c.key.Session, c.key.Turn), Event: events.Event{Attributes: a}})
-	if err == nil {
-		w.at("after step", c.key)
+	if err != nil {
+		w.note(c).Warn().Err(err).Msg("step not stored, given back")
+		w.nak(c, time.Second)
+		return false
 	}
-	return err
+	w.at("after step", c.key)
+	return true
 }
 
 // nak gives the work back, to come again after a delay.

@@ -22,6 +22,7 @@ type call struct {
 	delivery atomic.Pointer[jet.Delivery]
 	event    events.Event    // the work; zero if it cannot be read
 	work     events.ToolWork // likewise
+	legible  bool            // both are there
 	fenced   bool
 
 	running atomic.Bool                   // the tool has the call now

@@ -1,6 +1,8 @@
 package workers
 
 import (
+	"sync/atomic"
+
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
 )
@@ -19,6 +21,7 @@ type tool struct {
 	external   bool   // never run here
 	fenced     bool
 	stats      *toolStats
+	variant    atomic.Pointer[variant] // of the last call that came with a tuning
 }
 
 func (w *Worker) add(t *toolkit.Tool) {

@@ -38,6 +38,11 @@ type Config struct {
 	Grace time.Duration
 	// Middleware surrounds every tool; the first is the outermost.
 	Middleware []toolkit.Middleware
+	// SecretEnv are the environment variables that presets of tools may name; default: none.
+	SecretEnv []string
+	// SecretDir is the directory whose files presets of tools may name; default: none. No name and
+	// no link leads out of it.
+	SecretDir string
 	// Logger gets what a person should know; the zero value is silent.
 	Logger zerolog.Logger
 }
@@ -88,6 +93,7 @@ type Worker struct {
 	cfg      Config
 	bus      *jet.Bus
 	log      zerolog.Logger
+	secrets  secrets
 	tools    map[events.ToolName]*tool
 	order    []*tool // as they were added
 	instance string  // this process, in starts and announcements
@@ -118,6 +124,10 @@ func New(nc *nats.Conn, tools *toolkit.Toolkit, cfg Config) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	hidden := secrets{env: cfg.SecretEnv, dir: cfg.SecretDir}
+	if err := hidden.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	subjects, err := events.NewSubjects(cfg.Prefix)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -127,7 +137,7 @@ func New(nc *nats.Conn, tools *toolkit.Toolkit, cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, bus: bus,
+		cfg: cfg, bus: bus, secrets: hidden,
 		instance: uuid.NewString(),
 		source:   "/workers/" + events.Token(cfg.Name),
 		tools:    map[events.ToolName]*tool{},

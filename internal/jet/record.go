@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 
 	"github.com/toolwire/toolwire/events"
 )
@@ -73,10 +74,12 @@ func (b *Bus) ReadDirectly(one bool) { b.direct.Store(one) }
 // PutRecord writes an entry in the place of the one at revision (0: none must be there), and
 // returns its own. [ErrConflict]: another one is there, perhaps from an earlier try of this call.
 func (b *Bus) PutRecord(ctx context.Context, bucket, key string, data []byte, revision uint64) (uint64, error) {
-	msg := &nats.Msg{
-		Subject: "$KV." + bucket + "." + key, Data: data,
-		Header: nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(revision, 10)}},
-	}
+	return b.swap(ctx, &nats.Msg{Subject: "$KV." + bucket + "." + key, Data: data, Header: nats.Header{}}, revision)
+}
+
+// swap publishes a message in the place of the one at revision.
+func (b *Bus) swap(ctx context.Context, msg *nats.Msg, revision uint64) (uint64, error) {
+	msg.Header[nats.ExpectedLastSubjSeqHdr] = []string{strconv.FormatUint(revision, 10)}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		seq, err := b.try(ctx, msg)
 		if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
@@ -105,6 +108,25 @@ func (b *Bus) Document(ctx context.Context, session events.SessionID, name strin
 		return nil, err
 	}
 	return &Record{Data: m.Data, Revision: m.Seq, At: m.Time}, nil
+}
+
+// PutDocument writes what a tool keeps, in the place of the document at revision (0: none must be
+// there). [ErrConflict]: another one is there. A write whose acknowledgement was lost is found again
+// by its id, so that the change is not taken for refused and made twice.
+func (b *Bus) PutDocument(ctx context.Context, session events.SessionID, name string, data []byte, revision uint64) (uint64, error) {
+	id := nuid.Next()
+	seq, err := b.swap(ctx, &nats.Msg{Subject: b.State(session, name), Data: data, Header: nats.Header{nats.MsgIdHdr: {id}}}, revision)
+	if !errors.Is(err, ErrConflict) {
+		return seq, err
+	}
+	now, readErr := b.raw(ctx, b.StateStream(), map[string]any{"last_by_subj": b.State(session, name)})
+	if readErr != nil {
+		return 0, err
+	}
+	if h, headErr := nats.DecodeHeadersMsg(now.Header); headErr == nil && h.Get(nats.MsgIdHdr) == id {
+		return now.Seq, nil
+	}
+	return 0, err
 }
 
 // RecordAfter reads the first entry of a bucket at or after a revision, whatever its key; [ErrNone]

@@ -17,8 +17,10 @@ import (
 
 // Options say what the call looks like. Nil means a call of an agent "test" without a context.
 type Options struct {
-	Call       toolkit.Call    // zero identifiers are filled in
-	Context    *events.Context // what the agent sends along
+	Call       toolkit.Call               // zero identifiers are filled in
+	Context    *events.Context            // what the agent sends along
+	State      *State                     // documents of sessions, to share between runs; nil: new and empty
+	Presets    map[string]json.RawMessage // see [toolkit.Execution]
 	Middleware []toolkit.Middleware
 	Grace      time.Duration // see [toolkit.Execution]
 }
@@ -37,13 +39,17 @@ func Run(tb testing.TB, tool *toolkit.Tool, input string, o *Options) Outcome {
 	if o == nil {
 		o = &Options{}
 	}
+	state := o.State
+	if state == nil {
+		state = NewState()
+	}
 	var (
 		mu  sync.Mutex // a tool left behind may still emit
 		out Outcome
 	)
 	result := tool.Execute(tb.Context(), toolkit.Execution{
 		Call: identify(o.Call, tool), Input: json.RawMessage(input), Context: o.Context,
-		Middleware: o.Middleware, Grace: o.Grace,
+		State: state, Presets: o.Presets, Middleware: o.Middleware, Grace: o.Grace,
 		Emit: func(d events.ToolResultDelta) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -8,10 +8,15 @@ import (
 
 // Toolkit returns a new toolkit of all built-in tools.
 func Toolkit() (*toolkit.Toolkit, error) {
-	now, err := currentTime()
-	if err != nil {
-		return nil, fmt.Errorf("built-in tools: %w", err)
-	}
 	tools := toolkit.New()
-	return tools, tools.Add(now)
+	for _, build := range []func() (*toolkit.Tool, error){currentTime, todoWrite} {
+		tool, err := build()
+		if err == nil {
+			err = tools.Add(tool)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("built-in tools: %w", err)
+		}
+	}
+	return tools, nil
 }
