@@ -68,6 +68,16 @@ func (c *Client) Tool(ctx context.Context, name events.ToolName) (Tool, error) {
 	return newTool(info)
 }
 
+// DropTool removes a tool that no worker runs any more. Calls that wait for it go on waiting, until
+// their time in the queue is over.
+// Errors: [ErrInvalid], [ErrNotFound], [ErrConflict] (workers run it), [ErrDenied], [ErrUnavailable].
+func (c *Client) DropTool(ctx context.Context, name events.ToolName) error {
+	if err := events.CheckID("tool", name); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.ask(ctx, events.OpToolDrop, events.ToolRequest{Name: name}, new(struct{}))
+}
+
 func newTool(info events.ToolInfo) (Tool, error) {
 	t := Tool{Info: info}
 	if err := json.Unmarshal(info.Definition, &t.Definition); err != nil {

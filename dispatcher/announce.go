@@ -54,7 +54,9 @@ func (d *Dispatcher) hearAnnouncements(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			d.presence.expire()
+			for _, ann := range d.presence.expire() {
+				d.workerChanged(ann, "lost")
+			}
 		case m := <-in:
 			d.heard(ctx, l, m)
 		}
@@ -78,12 +80,31 @@ func (d *Dispatcher) heard(ctx context.Context, l *learner, m *nats.Msg) {
 			d.log.Warn().Err(err).Str("subject", m.Subject).Msg("announcement ignored")
 			return
 		}
-		d.presence.note(ann, m.Data)
+		switch came, went := d.presence.note(ann, m.Data); {
+		case came:
+			d.workerChanged(ann, "came")
+		case went:
+			d.workerChanged(ann, "left")
+		}
 	}
 	if ann.Gone || current(d.registry.snapshot().tool(ann.Tool), ann) {
 		return
 	}
 	l.learn(ctx, ann, m.Reply)
+}
+
+// workerChanged tells whoever listens that a worker process came, left, or was lost. Every dispatcher
+// says so, under one id.
+func (d *Dispatcher) workerChanged(ann events.Announce, how string) {
+	err := d.bus.Send(d.bus.Changed("worker"), events.Event{
+		Attributes: events.Attributes{
+			ID: "changed/worker/" + ann.Instance + "/" + how, Source: "/workers/" + events.Token(ann.Worker), Type: typeChanged, Time: time.Now(),
+		},
+		Extensions: map[string]string{"change": how, "worker": ann.Worker, "instance": ann.Instance},
+	})
+	if err != nil {
+		d.log.Debug().Err(err).Str("worker", ann.Worker).Msg("change of a worker not told")
+	}
 }
 
 // current says whether the registry has just what ann announces.
@@ -176,10 +197,14 @@ func (d *Dispatcher) adopt(ctx context.Context, ann events.Announce, reply strin
 		return err
 	}
 	d.registry.admitted(ann.Tool, ann.Worker)
+	change := "registered"
+	if old != nil {
+		change = "redefined"
+	}
 	d.log.Info().Str("tool", string(ann.Tool)).Str("worker", ann.Worker).Str("pool", pool).Str("definition", ann.Definition).Msg("tool registered")
 	return d.bus.Send(d.bus.Changed("tool"), events.Event{Attributes: events.Attributes{
 		ID: "changed/tool/" + string(ann.Tool) + "/" + ann.Definition, Source: d.source(), Type: typeChanged, Tool: ann.Tool, Time: time.Now(),
-	}})
+	}, Extensions: map[string]string{"change": change, "worker": ann.Worker}})
 }
 
 // admission is what an announcement may do to the registry.

@@ -57,6 +57,7 @@ func (d *Dispatcher) operations() map[string]operation {
 	return map[string]operation{
 		events.OpTools:       d.opTools,
 		events.OpTool:        d.opTool,
+		events.OpToolDrop:    d.operatorsOnly(d.opToolDrop),
 		events.OpTurn:        d.opTurn,
 		events.OpResult:      d.opResult,
 		events.OpCancel:      d.opCancel,
@@ -236,6 +237,27 @@ func (d *Dispatcher) opTool(ctx context.Context, r *request) (any, error) {
 		return nil, refused(http.StatusNotFound, "%s", strings.Join(append([]string{fmt.Sprintf("there is no tool %q", q.Name)}, why...), "; "))
 	}
 	return d.toolInfo(ctx, t), nil
+}
+
+// opToolDrop removes a tool that nobody runs any more.
+func (d *Dispatcher) opToolDrop(ctx context.Context, r *request) (any, error) {
+	var q events.ToolRequest
+	if err := r.read(&q); err != nil {
+		return nil, err
+	}
+	t := d.registry.snapshot().tool(q.Name)
+	if t == nil {
+		return nil, refused(http.StatusNotFound, "there is no tool %q", q.Name)
+	}
+	if n, _ := d.presence.alive(q.Name, t.source); n > 0 {
+		return nil, refused(http.StatusConflict, "%d workers of %q run tool %q and would register it again; stop them first", n, t.source, q.Name)
+	}
+	if err := d.registry.remove(ctx, q.Name, t.revision); err != nil {
+		return nil, err
+	}
+	return struct{}{}, d.bus.Send(d.bus.Changed("tool"), events.Event{Attributes: events.Attributes{
+		ID: fmt.Sprintf("changed/tool/%s/%d/removed", q.Name, t.revision), Source: d.source(), Type: typeChanged, Tool: q.Name, Time: time.Now(),
+	}, Extensions: map[string]string{"change": "removed", "worker": t.source}})
 }
 
 func (d *Dispatcher) toolInfo(ctx context.Context, t *tool) events.ToolInfo {

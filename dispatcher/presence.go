@@ -19,6 +19,7 @@ type presence struct {
 	since time.Time // when this process began to listen
 	tools map[events.ToolName]map[string]*sighting
 	known map[string]*sighting // by the bytes of the announcement, which is repeated as it is
+	runs  map[string]int       // tools of each process
 }
 
 type sighting struct {
@@ -40,6 +41,7 @@ func (p *presence) begin() {
 	p.since = time.Now()
 	p.tools = make(map[events.ToolName]map[string]*sighting)
 	p.known = make(map[string]*sighting)
+	p.runs = make(map[string]int)
 }
 
 // again notes the repetition of an announcement, and returns it; false: it is a new one.
@@ -54,17 +56,25 @@ func (p *presence) again(data []byte) (events.Announce, bool) {
 	return s.ann, true
 }
 
-// note takes an announcement in.
-func (p *presence) note(ann events.Announce, data []byte) {
+// note takes an announcement in, and says whether its process came or went by it.
+func (p *presence) note(ann events.Announce, data []byte) (came, went bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	by := p.tools[ann.Tool]
-	if old := by[ann.Instance]; old != nil {
+	old := by[ann.Instance]
+	if old != nil {
 		delete(p.known, old.bytes)
 	}
 	if ann.Gone {
+		if old == nil {
+			return false, false
+		}
 		delete(by, ann.Instance)
-		return
+		return false, p.left(ann.Instance)
+	}
+	if old == nil {
+		p.runs[ann.Instance]++
+		came = p.runs[ann.Instance] == 1
 	}
 	if by == nil {
 		by = make(map[string]*sighting)
@@ -72,10 +82,22 @@ func (p *presence) note(ann events.Announce, data []byte) {
 	}
 	s := &sighting{ann: ann, bytes: string(data), seen: time.Now()}
 	by[ann.Instance], p.known[s.bytes] = s, s
+	return came, false
 }
 
-// expire forgets who was not heard of for [presenceTTL].
-func (p *presence) expire() {
+// left takes one tool from a process, and says whether that was its last.
+func (p *presence) left(instance string) bool {
+	p.runs[instance]--
+	if p.runs[instance] > 0 {
+		return false
+	}
+	delete(p.runs, instance)
+	return true
+}
+
+// expire forgets who was not heard of for [presenceTTL], and returns an announcement of each process
+// that is gone by it.
+func (p *presence) expire() (gone []events.Announce) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, by := range p.tools {
@@ -83,12 +105,16 @@ func (p *presence) expire() {
 			if time.Since(s.seen) > presenceTTL {
 				delete(by, instance)
 				delete(p.known, s.bytes)
+				if p.left(instance) {
+					gone = append(gone, s.ann)
+				}
 			}
 		}
 		if len(by) == 0 {
 			delete(p.tools, name)
 		}
 	}
+	return gone
 }
 
 // warm says whether this process has listened long enough for silence to mean absence.

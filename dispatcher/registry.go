@@ -247,6 +247,27 @@ func (r *registry) write(ctx context.Context, name events.ToolName, e entry, inF
 	return err == nil, err
 }
 
+// remove takes an entry away, unless it was changed meanwhile, and waits until this process knows.
+// Work that waits for the tool goes on waiting.
+func (r *registry) remove(ctx context.Context, name events.ToolName, revision uint64) error {
+	kv, err := r.bus.JetStream().KeyValue(ctx, r.bus.RegistryBucket())
+	if err != nil {
+		return err
+	}
+	err = kv.Delete(ctx, toolKey(name), jetstream.LastRevision(revision))
+	if err != nil {
+		return err
+	}
+	for r.snapshot().tool(name) != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
 // ensurePools puts back consumers that were lost since the entries were written.
 func (r *registry) ensurePools(ctx context.Context) {
 	for pool, limit := range r.snapshot().pools() {

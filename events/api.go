@@ -11,6 +11,7 @@ import (
 const (
 	OpTools     = "tools"      // ToolsRequest → ToolsReply
 	OpTool      = "tool"       // ToolRequest → ToolInfo
+	OpToolDrop  = "tool-drop"  // ToolRequest → {}; operators only
 	OpTurn      = "turn"       // TurnRequest → TurnReply
 	OpResult    = "result"     // ResultRequest → the stored ToolResult event itself, headers and body
 	OpCancel    = "cancel"     // CancelRequest → CancelReply

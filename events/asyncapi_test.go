@@ -177,7 +177,7 @@ func TestAsyncAPIChannels(t *testing.T) {
 		"step": s.Step(key.Session, key.Turn), "changedSession": s.Changed("session"),
 	}
 	for _, op := range []string{
-		events.OpTools, events.OpTool, events.OpTurn, events.OpResult, events.OpCancel,
+		events.OpTools, events.OpTool, events.OpToolDrop, events.OpTurn, events.OpResult, events.OpCancel,
 		events.OpSessions, events.OpSession, events.OpSessionSet, events.OpSessionDrop, events.OpGroups, events.OpState,
 		events.OpConfig, events.OpConfigSet, events.OpDead, events.OpDeadShow, events.OpDeadRetry, events.OpDeadDrop,
 	} {

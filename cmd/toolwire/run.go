@@ -81,7 +81,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(),
 		a.callCommand(), a.toolsCommand(), a.callsCommand(),
-		a.sessionsCommand(), a.groupsCommand(), a.deadCommand(), a.doctorCommand(), a.benchCommand(),
+		a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.doctorCommand(), a.benchCommand(),
 		a.versionCommand(),
 	)
 	return root

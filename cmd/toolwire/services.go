@@ -86,9 +86,17 @@ func (a *app) workerCommand() *cobra.Command {
 	p.StringVar(&cfg.Pool, "pool", "", "whose work it takes (default: its name)")
 	p.IntVar(&cfg.Slots, "slots", 0, "`calls` that run at once in this process (default 128)")
 	p.DurationVar(&cfg.Drain, "drain", 0, "how `long` running calls may go on when it stops (default 30s)")
+	secretFlags(cmd, &cfg.SecretEnv, &cfg.SecretDir)
 	p.StringVar(&demo, "demo", "", "run the demo tools in place of the built-in ones; demo_append writes to `file`")
 	f.register(cmd)
 	return cmd
+}
+
+// secretFlags say what presets of tools may be resolved from.
+func secretFlags(cmd *cobra.Command, env *[]string, dir *string) {
+	cmd.Flags().StringSliceVar(env, "secret-env", nil, "environment `variables` that presets of tools may name (default none)")
+	cmd.Flags().StringVar(dir, "secret-dir", "", "`directory` whose files presets of tools may name (default none)")
+	_ = cmd.MarkFlagDirname("secret-dir")
 }
 
 func (a *app) worker(ctx context.Context, cfg workers.Config, demo string, f joinFlags) error {

@@ -16,12 +16,13 @@ import (
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/show"
+	"github.com/toolwire/toolwire/toolkit"
 )
 
 func (a *app) toolsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "tools", Short: "See which tools there are", GroupID: "use"}
 	group(cmd)
-	cmd.AddCommand(a.toolsLsCommand(), a.toolsShowCommand())
+	cmd.AddCommand(a.toolsLsCommand(), a.toolsShowCommand(), a.toolsRmCommand())
 	return cmd
 }
 
@@ -29,8 +30,8 @@ func (a *app) toolsLsCommand() *cobra.Command {
 	session := ""
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the tools, who runs them, and what waits",
-		Long: "Lists the registered tools: their pool, the workers alive that run them, and the calls of the\n" +
-			"whole pool that wait and that run.",
+		Long: "Lists the registered tools: the worker program and the groups they are of, whether a call would run\n" +
+			"soon, the workers alive, and the calls of their whole pool that wait and that run.",
 		Example: "  toolwire tools ls\n  toolwire tools ls --json | jq -r '.[].definition.name'",
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,12 +67,49 @@ func (a *app) toolsLs(ctx context.Context, c *agent.Client, session events.Sessi
 	rows := make([][]string, len(tools))
 	for i, t := range tools {
 		rows[i] = []string{
-			string(t.Name), t.Info.Pool, strconv.Itoa(t.Info.Workers),
+			string(t.Name), t.Info.Source, strings.Join(t.Info.Groups, ","), readiness(t), strconv.Itoa(t.Info.Workers),
 			strconv.FormatUint(t.Info.Backlog, 10), strconv.FormatUint(t.Info.InFlight, 10), brief(t.Description),
 		}
+		if len(t.Info.Groups) == 0 {
+			rows[i][2] = toolkit.GroupBasic
+		}
 	}
-	a.table([]string{"NAME", "POOL", "WORKERS", "WAITING", "RUNNING", "DESCRIPTION"}, rows)
+	a.table([]string{"NAME", "SOURCE", "GROUP", "READY", "WORKERS", "WAITING", "RUNNING", "DESCRIPTION"}, rows)
 	return nil
+}
+
+// readiness says in a word whether a call would run soon.
+func readiness(t agent.Tool) string {
+	switch {
+	case t.Info.Pool == "": // a dispatcher runs it, and one has just answered
+		return "yes"
+	case t.External:
+		return "asked"
+	case len(t.Info.Unhealthy) > 0:
+		return "beware"
+	case t.Info.Workers == 0:
+		return "no"
+	}
+	return "yes"
+}
+
+func (a *app) toolsRmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm <tool>…", Short: "Remove tools that no worker runs any more",
+		Long: "Removes tools from the registry. Definitions outlive their workers, so that calls wait for workers to\n" +
+			"come back; this is for tools that will not. Stop their workers first.",
+		Example: "  toolwire tools rm old_search", Args: args(1, -1), ValidArgsFunction: a.completeTools,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), "tools rm", func(ctx context.Context, c *agent.Client) error {
+				for _, name := range args {
+					if err := c.DropTool(ctx, events.ToolName(name)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
 }
 
 // collect reads a listing to its end.
@@ -179,11 +217,14 @@ func (a *app) describeTool(t agent.Tool) {
 		{"promise", effect},
 		{"timeout", t.AttemptTimeout().String() + " an attempt, " + strconv.Itoa(max(t.Attempts, 1)) + " attempts, " + t.QueueLimit().String() + " in the queue"},
 		{"at once", limit(t.MaxInFlight, "no limit over the whole fleet")},
+		{"groups", strings.Join(t.Info.Groups, ", ")},
 		{"pool", t.Info.Pool + ", of worker program " + t.Info.Source},
 		{"workers", fmt.Sprintf("%d alive; %d calls of the pool wait, %d run", t.Info.Workers, t.Info.Backlog, t.Info.InFlight)},
 		{"hash", t.Info.Hash},
 	} {
-		a.print("%-9s %s\n", f[0], show.Line(f[1]))
+		if f[1] != "" {
+			a.print("%-9s %s\n", f[0], show.Line(f[1]))
+		}
 	}
 	for _, u := range t.Info.Unhealthy {
 		a.print("%s   %s\n", a.paint(yellow, "beware"), show.Line(u))

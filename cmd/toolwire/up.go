@@ -29,6 +29,8 @@ const (
 type upFlags struct {
 	addr, store, sync, http string
 	maxStore                byteSize
+	secretEnv               []string
+	secretDir               string
 	log                     logFlags
 }
 
@@ -49,6 +51,7 @@ func (a *app) upCommand() *cobra.Command {
 	p.StringVar(&f.store, "store", "", "data `directory` (default: toolwire/nats in the state directory of the user)")
 	syncFlag(cmd, &f.sync)
 	p.Var(&f.maxStore, "max-store", "most `bytes` on disk, such as 20G (default: bounded by the streams, some 13G)")
+	secretFlags(cmd, &f.secretEnv, &f.secretDir)
 	httpFlag(cmd, &f.http)
 	f.log.register(cmd, "warn")
 	return cmd
@@ -113,7 +116,9 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time
 	if err != nil {
 		return err
 	}
-	w, err := newWorker(wc, tools, workers.Config{Name: builtinName, Prefix: a.prefix(), Logger: log})
+	w, err := newWorker(wc, tools, workers.Config{
+		Name: builtinName, Prefix: a.prefix(), SecretEnv: f.secretEnv, SecretDir: f.secretDir, Logger: log,
+	})
 	if err != nil {
 		return err
 	}
