@@ -79,6 +79,14 @@ e2e: ## run the tests with real processes and kill -9, uncached
 tour: ## repeat docs/tour.md with the plain nats CLI (needs network once, to install it)
 	$(GO) test -tags natscli -count=1 -v -run Tour ./cmd/toolwire
 
+.PHONY: cluster
+cluster: ## test on three servers, in real time
+	$(GO) test -tags cluster -count=1 ./test/cluster
+
+.PHONY: examples
+examples: ## test the examples, which are modules of their own
+	for mod in examples/*/go.mod; do $(GO) -C $${mod%/go.mod} test -count=1 ./... || exit 1; done
+
 .PHONY: ci
 ci: ## run what CI runs, all of it
 	.ci/run
