@@ -1,7 +1,9 @@
 package dispatcher_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/internal/natstest"
+	"github.com/toolwire/toolwire/toolkit"
 )
 
 // BenchmarkIntake measures how fast stored turns become stored work: decode, validate, one
@@ -90,6 +93,78 @@ func registerForBench(b *testing.B, bus *jet.Bus) {
 		_, err = kv.Put(b.Context(), "tool.look", value)
 	}
 	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkListing lists 10,000 tools in 1,000 groups for a session, page by page. What a caller
+// spends on reading 3 MB of JSON is its own.
+func BenchmarkListing(b *testing.B) {
+	b.ReportAllocs()
+	srv := natstest.Start(b)
+	bus := srv.Bus()
+	const tools, groups = 10_000, 1000
+	config := toolkit.Config{}
+	for i := range groups {
+		config.Groups = append(config.Groups, toolkit.Group{Name: fmt.Sprint("g", i), Active: true, Tools: []string{fmt.Sprint("t", i)}})
+	}
+	data, err := json.Marshal(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := bus.PutRecord(b.Context(), bus.SettingsBucket(), "config", data, 0); err != nil {
+		b.Fatal(err)
+	}
+	for i := range tools {
+		def := lookDef()
+		def.Name = events.ToolName(fmt.Sprint("t", i))
+		entry, err := json.Marshal(map[string]any{"definition": def, "hash": def.Hash(), "pool": "shop", "source": "shop", "startedAt": time.Now()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := bus.PutRecord(b.Context(), bus.RegistryBucket(), "tool."+events.Token(def.Name), entry, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	d, err := dispatcher.New(srv.Conn(), dispatcher.Config{NoHistory: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		<-tick.C
+		if _, err := bus.Conn().Request(bus.API("local", events.OpTools), []byte(`{}`), time.Second); err == nil {
+			break
+		}
+	}
+	b.ResetTimer()
+	for range b.N {
+		n, req := 0, events.ToolsRequest{Session: "s", Limit: 1000}
+		for more := true; more; {
+			body, err := events.Marshal(req)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m, err := bus.Conn().Request(bus.API("local", events.OpTools), body, 5*time.Second)
+			if err != nil {
+				b.Fatal(err)
+			}
+			n += bytes.Count(m.Data, []byte(`"definition":`))
+			more = bytes.HasSuffix(m.Data, []byte(`"more":true}`))
+			last := m.Data[bytes.LastIndex(m.Data, []byte(`"definition":{"name":"`))+len(`"definition":{"name":"`):]
+			req.After = events.ToolName(last[:bytes.IndexByte(last, '"')])
+		}
+		if n != tools+1 { // reset_tools too
+			b.Fatalf("listed %d", n)
+		}
+	}
+	b.StopTimer()
+	cancel()
+	if err := <-done; err != nil {
 		b.Fatal(err)
 	}
 }
