@@ -46,6 +46,8 @@ func (a *app) benchCommand() *cobra.Command {
 	p.DurationVar(&f.Paced, "paced", 5*time.Second, "length of the paced run")
 	p.IntVar(&f.Single, "single", 1000, "calls of the unloaded run, one after the other")
 	p.IntVar(&f.Slots, "slots", 0, "calls that the worker runs at once; 0: its default")
+	p.IntVar(&f.Tools, "tools", 0, "further tools that are registered")
+	p.IntVar(&f.Groups, "groups", 0, "groups of tools that are declared")
 	p.BoolVar(&f.History, "history", false, "keep the replayable record while measuring")
 	syncFlag(cmd, &f.sync)
 	a.jsonFlag(cmd)
@@ -57,7 +59,7 @@ func (a *app) bench(ctx context.Context, f benchFlags) error {
 	if ways == nil {
 		return usagef("--over %q is none of embedded, tcp, both", f.over)
 	}
-	if f.Calls < 1 || f.Window < 1 || f.Reps < 1 || f.Rate < 1 || f.Single < 1 || f.Paced <= 0 || f.Size < 1 || f.Slots < 0 {
+	if f.Calls < 1 || f.Window < 1 || f.Reps < 1 || f.Rate < 1 || f.Single < 1 || f.Paced <= 0 || f.Size < 1 || f.Slots < 0 || f.Tools < 0 || f.Groups < 0 {
 		return usagef("--calls, --window, --size, --reps, --rate, --paced and --single must be above 0")
 	}
 	lost := 0

@@ -23,6 +23,8 @@ type Options struct {
 	Single  int           // sequential calls of the unloaded run; 0: 1,000
 	Slots   int           // of the worker; 0: its default
 	History bool          // keep the replayable record while measuring
+	Tools   int           // further tools that are registered
+	Groups  int           // groups that are declared; the further tools are in them by turns
 }
 
 func (o Options) withDefaults() Options {

@@ -63,7 +63,10 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 	if err != nil {
 		return nil, err
 	}
-	tools := toolkit.New()
+	tools, err := crowd(o)
+	if err != nil {
+		return nil, err
+	}
 	if err := tools.Add(tool); err != nil {
 		return nil, err
 	}
@@ -73,6 +76,9 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 	}
 	w, err := workers.New(nc[1], tools, workers.Config{Name: "bench", Slots: o.Slots})
 	if err != nil {
+		return nil, err
+	}
+	if err := declare(ctx, nc[3], o); err != nil {
 		return nil, err
 	}
 	t.running.Go(func() { _ = d.Run(ctx) })
@@ -91,6 +97,50 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 		})
 	}
 	return t, t.registered(ctx)
+}
+
+// crowd are the further tools.
+func crowd(o Options) (*toolkit.Toolkit, error) {
+	tools := toolkit.New()
+	for i := range o.Tools {
+		opts := toolkit.Options{ReadOnly: true, ConcurrencySafe: true}
+		if o.Groups > 0 {
+			opts.Group = "group" + strconv.Itoa(i%o.Groups)
+		}
+		t, err := toolkit.Define("bench_other_"+strconv.Itoa(i), "Is there.",
+			func(context.Context, noop) (string, error) { return "ok", nil }, &opts)
+		if err != nil {
+			return nil, err
+		}
+		if err := tools.Add(t); err != nil {
+			return nil, err
+		}
+	}
+	return tools, nil
+}
+
+// declare stores a configuration with the groups, before there is a dispatcher.
+func declare(ctx context.Context, nc *nats.Conn, o Options) error {
+	if o.Groups == 0 {
+		return nil
+	}
+	var c toolkit.Config
+	for i := range o.Groups {
+		c.Groups = append(c.Groups, toolkit.Group{Name: "group" + strconv.Itoa(i), Active: i%2 == 0})
+	}
+	bus, err := jet.NewBus(nc, events.Subjects{})
+	if err != nil {
+		return err
+	}
+	if err := jet.Ensure(ctx, bus.JetStream(), bus.Names, jet.Config{NoHistory: !o.History}); err != nil {
+		return err
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	_, err = bus.PutRecord(ctx, bus.SettingsBucket(), "config", data, 0)
+	return err
 }
 
 // verdict counts results as JOURNAL has them, one subject for each call.
