@@ -87,6 +87,7 @@ func (d *Dispatcher) opConfigSet(ctx context.Context, r *request) (any, error) {
 	if err := d.registry.caughtUp(ctx, revision); err != nil {
 		return nil, err
 	}
+	d.registry.ensurePools(ctx) // limits of lanes may have changed
 	return events.ConfigReply{Revision: revision, Config: q.Config}, d.changed("group", "config", revision)
 }
 
