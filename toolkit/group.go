@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/toolwire/toolwire/events"
 )
@@ -77,8 +81,8 @@ type Override struct {
 	Group                string   `json:"group,omitempty"` // in the place of the definition's
 	MaxInFlight          int      `json:"maxInFlight,omitempty"`
 	Strict               *bool    `json:"strict,omitempty"`
-	DangerousFiles       []string `json:"dangerousFiles,omitempty"`       // in the place of the definition's
-	DangerousDirectories []string `json:"dangerousDirectories,omitempty"` // in the place of the definition's
+	DangerousFiles       []string `json:"dangerousFiles,omitzero"`       // in the place of the definition's, if empty too
+	DangerousDirectories []string `json:"dangerousDirectories,omitzero"` // in the place of the definition's, if empty too
 }
 
 // Config is the declared configuration of an installation (design §8): one document, stored on
@@ -95,73 +99,133 @@ var ErrConfig = errors.New("toolkit: bad configuration")
 
 var validPattern = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,64}\*?$`)
 
-// Check says everything that is wrong with a configuration, one line each; nil: nothing.
+// ConfigError is one thing that is wrong with a configuration. It is [ErrConfig].
+type ConfigError struct {
+	Path []string // the keys that lead to it, such as groups, 0, name
+	Why  string
+
+	where string // the path for people
+}
+
+// Error says where and why.
+func (e *ConfigError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrConfig, e.where, e.Why) }
+
+// Unwrap makes it [ErrConfig].
+func (e *ConfigError) Unwrap() error { return ErrConfig }
+
+// place is a part of a configuration that is checked.
+type place struct {
+	path  []string
+	where string
+	all   *[]error
+}
+
+// bad notes what is wrong with a member of the part, or with all of it if no member is named.
+func (p place) bad(member, format string, args ...any) {
+	e := &ConfigError{Path: p.path, Why: fmt.Sprintf(format, args...), where: p.where}
+	if member != "" {
+		e.Path = append(slices.Clone(p.path), member)
+	}
+	*p.all = append(*p.all, e)
+}
+
+// in is a part of the part.
+func (p place) in(member string) place {
+	return place{append(slices.Clone(p.path), member), p.where + "." + member, p.all}
+}
+
+// Check says everything that is wrong with a configuration: a [ConfigError] each, joined; nil: nothing.
 func (c Config) Check() error {
 	var all []error
-	bad := func(where, format string, args ...any) {
-		all = append(all, fmt.Errorf("%w: %s: %s", ErrConfig, where, fmt.Sprintf(format, args...)))
-	}
 	seen := make(map[string]bool, len(c.Groups))
 	for i, g := range c.Groups {
-		where := fmt.Sprintf("groups[%d] %q", i, g.Name)
-		g.check(func(format string, args ...any) { bad(where, format, args...) })
-		if seen[g.Name] {
-			bad(where, "the name appears twice")
+		p := place{[]string{"groups", strconv.Itoa(i)}, fmt.Sprintf("groups[%d] %q", i, g.Name), &all}
+		g.check(p)
+		if seen[g.Name] && g.Name != "" {
+			p.bad("name", "the name appears twice")
 		}
 		seen[g.Name] = true
 	}
 	for name, o := range c.Tools {
-		where := "tools." + string(name)
+		p := place{[]string{"tools", string(name)}, "tools." + string(name), &all}
 		if !validName.MatchString(string(name)) {
-			bad(where, "the name must be 1 to 64 letters, digits, '_' or '-'")
+			p.bad("", "the name must be 1 to 64 letters, digits, '_' or '-'")
 		}
-		o.check(func(format string, args ...any) { bad(where, format, args...) })
+		o.check(p)
 	}
 	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
 	return errors.Join(all...)
 }
 
-func (g Group) check(bad func(format string, args ...any)) {
+func (g Group) check(p place) {
 	switch {
 	case g.Name == GroupBasic:
-		bad("the name is reserved: that group is always there, and always on")
+		p.bad("name", "the name is reserved: that group is always there, and always on")
 	case !validName.MatchString(g.Name):
-		bad("the name must be 1 to 64 letters, digits, '_' or '-'")
+		p.bad("name", "the name must be 1 to 64 letters, digits, '_' or '-'")
 	}
 	if g.Scope != "" && g.Scope != ScopeMeta && g.Scope != ScopeExternal {
-		bad("scope %q is none of meta, external", g.Scope)
+		p.bad("scope", "scope %q is none of meta, external", g.Scope)
 	}
-	for _, member := range g.Tools {
+	members := place{append(slices.Clone(p.path), "tools"), p.where, p.all}
+	for i, member := range g.Tools {
 		if member == "" || !validPattern.MatchString(member) {
-			bad("tool %q is neither a name nor a pattern that ends in *", member)
+			members.bad(strconv.Itoa(i), "tool %q is neither a name nor a pattern that ends in *", member)
 		}
 	}
 }
 
-func (o Override) check(bad func(format string, args ...any)) {
-	if o.Timeout < 0 || o.Attempts < 0 || o.MaxInFlight < 0 {
-		bad("timeout, attempts or maxInFlight is negative")
+func (o Override) check(p place) {
+	for name, n := range map[string]int64{"timeout": int64(o.Timeout), "attempts": int64(o.Attempts), "maxInFlight": int64(o.MaxInFlight)} {
+		if n < 0 {
+			p.bad(name, "%s is negative", name)
+		}
 	}
 	if o.Group != "" && !validName.MatchString(o.Group) {
-		bad("group %q must be 1 to 64 letters, digits, '_' or '-'", o.Group)
+		p.bad("group", "group %q must be 1 to 64 letters, digits, '_' or '-'", o.Group)
 	}
-	for param, p := range o.Presets {
-		given := 0
-		for _, is := range []bool{len(p.Value) > 0, p.Env != "", p.File != ""} {
-			if is {
-				given++
-			}
-		}
-		if given != 1 {
-			bad("presets.%s: give one of value, env, file", param)
-		}
-		if len(p.Value) > 0 && events.CheckJSON(p.Value) != nil {
-			bad("presets.%s: the value is no JSON", param)
-		}
+	for param, preset := range o.Presets {
+		preset.check(p.in("presets").in(param))
 	}
 	if len(o.Extended) > 0 {
-		if _, err := compile(o.Extended); err != nil {
-			bad("extended: %v", err)
+		if err := checkExtended(o.Extended); err != nil {
+			p.bad("extended", "extended: %v", err)
 		}
 	}
+}
+
+func (p Preset) check(at place) {
+	given := 0
+	for _, is := range []bool{len(p.Value) > 0, p.Env != "", p.File != ""} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		at.bad("", "give one of value, env, file")
+	}
+	if len(p.Value) > 0 {
+		if doc, err := events.ReadJSON(p.Value); err != nil || checkNumbers(doc) != nil {
+			at.bad("", "the value is no JSON, or has a number beyond all bounds") // and is not told
+		}
+	}
+	if p.File != "" && !fs.ValidPath(p.File) {
+		at.bad("", "file %q is not a path within a directory of secrets", p.File)
+	}
+}
+
+// checkExtended says whether a schema can be merged into that of a tool, as far as can be told without the tool.
+func checkExtended(schema json.RawMessage) error {
+	if _, err := compile(schema); err != nil {
+		if bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+			err = bad.Err
+		}
+		return errors.New(strings.ReplaceAll(failures(err), "\n", "; "))
+	}
+	_, err := Definition{InputSchema: json.RawMessage(`{"type":"object"}`)}.extended(schema)
+	if err != nil {
+		_, why, _ := strings.Cut(err.Error(), "extended: ")
+		return errors.New(why)
+	}
+	return nil
 }
