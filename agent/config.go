@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/toolwire/toolwire/events"
@@ -36,4 +37,28 @@ func (c *Client) SetConfig(ctx context.Context, revision uint64, config toolkit.
 		return 0, err
 	}
 	return r.Revision, nil
+}
+
+// ChangeConfig changes the declared configuration, such as one group of it: change is called with
+// what is in force, again if somebody else changed it meanwhile, and its error ends the attempt.
+// Errors: those of change and of [Client.SetConfig], but for [ErrConflict].
+func (c *Client) ChangeConfig(ctx context.Context, change func(*toolkit.Config) error) error {
+	for {
+		now, err := c.Config(ctx)
+		if err != nil {
+			return err
+		}
+		var config toolkit.Config
+		if now.Revision > 0 {
+			if err := events.Unmarshal(now.Config, &config); err != nil {
+				return fmt.Errorf("configuration %d: %w", now.Revision, err)
+			}
+		}
+		if err := change(&config); err != nil {
+			return err
+		}
+		if _, err := c.SetConfig(ctx, now.Revision, config); !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
 }

@@ -75,7 +75,7 @@ func (r *reader) check(c toolkit.Config, root *yaml.Node) {
 		return
 	}
 	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // each of the joined errors is wanted
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
 	for _, err := range all {

@@ -149,7 +149,7 @@ func TestParseErrors(t *testing.T) {
 			t.Errorf("%q: got %s, want an error", c.file, wire(t, f.Config))
 			continue
 		}
-		if got := err.Error(); !strings.HasPrefix(got, "t.yaml:"+c.want) && !(c.want[0] == ':' && strings.Contains(got, c.want)) {
+		if got := err.Error(); !strings.HasPrefix(got, "t.yaml:"+c.want) && (c.want[0] != ':' || !strings.Contains(got, c.want)) {
 			t.Errorf("%q:\n got %s\nwant %s", c.file, got, c.want)
 		} else if n := strings.Count(c.want, "\n"); strings.Count(got, "\n") != n {
 			t.Errorf("%q: more than one error:\n%s", c.file, got)
