@@ -76,29 +76,32 @@ func (d *Dispatcher) operations() map[string]operation {
 	}
 }
 
-// serveAPI answers the micro service until ctx ends and all requests under way are answered.
-func (d *Dispatcher) serveAPI(ctx context.Context) error {
+// openAPI offers the micro service, and returns what serves it until its context ends and all requests
+// under way are answered.
+func (d *Dispatcher) openAPI(ctx context.Context) (serve func(context.Context) error, err error) {
 	svc, err := micro.AddService(d.bus.Conn(), micro.Config{
-		Name: d.bus.Prefix() + "-dispatcher", Version: apiVersion, Description: "tools, turns, results, cancel, dead letters",
+		Name: d.bus.Prefix() + "-dispatcher", Version: apiVersion, Description: "tools, sessions, turns, results, cancel, dead letters",
 		Metadata: map[string]string{"instance": d.cfg.Instance},
 	})
 	if err != nil {
-		return fmt.Errorf("api: %w", err)
+		return nil, fmt.Errorf("api: %w", err)
 	}
 	s := &apiServer{d: d, gate: make(chan struct{}, apiAtOnce)}
 	for name, op := range d.operations() {
 		subject := d.bus.APIs(name)
 		err := svc.AddEndpoint(name, micro.HandlerFunc(func(r micro.Request) { s.handle(ctx, op, r) }), micro.WithEndpointSubject(subject))
 		if err != nil {
-			return errors.Join(fmt.Errorf("api %s: %w", name, err), svc.Stop())
+			return nil, errors.Join(fmt.Errorf("api %s: %w", name, err), svc.Stop())
 		}
 	}
-	<-ctx.Done()
-	if err := svc.Stop(); err != nil && !d.bus.Conn().IsClosed() {
-		d.log.Debug().Err(err).Msg("api did not stop cleanly")
-	}
-	s.close()
-	return nil
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		if err := svc.Stop(); err != nil && !d.bus.Conn().IsClosed() {
+			d.log.Debug().Err(err).Msg("api did not stop cleanly")
+		}
+		s.close()
+		return nil
+	}, nil
 }
 
 // apiServer runs handlers beside each other, up to a limit, and waits for them at the end.

@@ -151,13 +151,15 @@ func strangers(t *turn, ids []events.CallID) string {
 // goes on in stages, the last call ends first: none is to begin because one before it ended.
 func (d *Dispatcher) cancelCalls(ctx context.Context, t *turn, calls []events.Call) ([]outcome, error) {
 	out := make([]outcome, len(calls))
-	_, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
-	if err != nil && !errors.Is(err, jet.ErrNone) {
-		return nil, err
-	}
 	limit := atOnce
-	if err == nil {
-		limit = 1
+	if len(calls) > 1 {
+		_, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
+		if err != nil && !errors.Is(err, jet.ErrNone) {
+			return nil, err
+		}
+		if err == nil {
+			limit = 1
+		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(limit)

@@ -172,7 +172,11 @@ func (d *Dispatcher) serve(ctx context.Context, g *errgroup.Group) error {
 	if err := d.scheduleSweep(ctx); err != nil {
 		return err
 	}
-	for _, service := range []func(context.Context) error{d.watchPressure, d.takeTurns, d.takeSteps, d.takeCancels, d.takeDues, d.serveAPI} {
+	serveAPI, err := d.openAPI(ctx)
+	if err != nil {
+		return err
+	}
+	for _, service := range []func(context.Context) error{d.watchPressure, d.takeTurns, d.takeSteps, d.takeCancels, d.takeDues, serveAPI} {
 		g.Go(func() error { return service(ctx) })
 	}
 	d.loaded.Store(true)

@@ -82,23 +82,87 @@ func (r *record) info(session events.SessionID) events.SessionInfo {
 }
 
 // sessions reads and writes the session records. What it keeps in memory saves parsing, never
-// reading: each answer is what the bucket holds now.
+// reading: each answer is what the bucket held after it was asked for.
 type sessions struct {
 	bus *jet.Bus
 
 	mu     sync.Mutex
 	parsed map[events.SessionID]*record
+	reads  map[events.SessionID]*sessionReads
+}
+
+// sessionReads is at most one read of a session under way, and one that is to follow it, for all who
+// came after the first began.
+type sessionReads struct{ next *sessionRead }
+
+type sessionRead struct {
+	done chan struct{}
+	rec  *record
+	err  error
 }
 
 // maxParsed is how many records are kept in parsed form.
 const maxParsed = 10_000
 
 func newSessions(bus *jet.Bus) *sessions {
-	return &sessions{bus: bus, parsed: make(map[events.SessionID]*record)}
+	return &sessions{bus: bus, parsed: make(map[events.SessionID]*record), reads: make(map[events.SessionID]*sessionReads)}
 }
 
-// get reads the record of a session; [jet.ErrNone]: it has none.
+// get reads the record of a session; [jet.ErrNone]: it has none. Turns of one session that come at
+// once share reads, none of which began before they came.
 func (s *sessions) get(ctx context.Context, id events.SessionID) (*record, error) {
+	s.mu.Lock()
+	under := s.reads[id]
+	if under == nil {
+		under = &sessionReads{}
+		s.reads[id] = under
+		s.mu.Unlock()
+		rec, err := s.read(ctx, id)
+		s.follow(ctx, id, under)
+		return rec, err
+	}
+	if under.next == nil {
+		under.next = &sessionRead{done: make(chan struct{})}
+	}
+	next := under.next
+	s.mu.Unlock()
+	select {
+	case <-next.done:
+		return next.rec, next.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// follow makes the reads that were asked for while one was under way.
+func (s *sessions) follow(ctx context.Context, id events.SessionID, under *sessionReads) {
+	next := s.following(id, under)
+	if next == nil {
+		return
+	}
+	ctx = context.WithoutCancel(ctx) // who read first has its answer, and may be gone
+	go func() {
+		for ; next != nil; next = s.following(id, under) {
+			rctx, cancel := finishing(ctx)
+			next.rec, next.err = s.read(rctx, id)
+			cancel()
+			close(next.done)
+		}
+	}()
+}
+
+// following takes over the read that is to follow; nil: nobody waits for one.
+func (s *sessions) following(id events.SessionID, under *sessionReads) *sessionRead {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := under.next
+	if under.next = nil; next == nil {
+		delete(s.reads, id)
+	}
+	return next
+}
+
+func (s *sessions) read(ctx context.Context, id events.SessionID) (*record, error) {
 	r, err := s.bus.Record(ctx, s.bus.SessionsBucket(), events.Token(id))
 	if err != nil {
 		return nil, err
