@@ -89,15 +89,15 @@ func (a *app) readConfig(name string) (toolkit.Config, error) {
 	f, err := config.Parse(name, data)
 	for _, w := range f.Warnings {
 		w.Text = "warning: " + w.Text
-		a.note("%s", show.Line(w.Error()))
+		a.note("%s", show.Line(w.String()))
 	}
-	if problems, ok := errors.AsType[config.Problems](err); ok {
-		for _, p := range problems {
-			a.note("%s", show.Line(p.Error()))
+	if all, ok := errors.AsType[*config.ParseError](err); ok {
+		for _, p := range all.Problems {
+			a.note("%s", show.Line(p.String()))
 		}
 		what := "1 error"
-		if len(problems) > 1 {
-			what = fmt.Sprintf("%d errors", len(problems))
+		if n := len(all.Problems); n > 1 {
+			what = fmt.Sprintf("%d errors", n)
 		}
 		return toolkit.Config{}, usagef("%s in %s; nothing was changed", what, name)
 	}

@@ -173,11 +173,11 @@ presets:
 meta: 1
 `))
 	var got []int
-	var all config.Problems
-	if !errors.As(err, &all) {
+	all, ok := errors.AsType[*config.ParseError](err)
+	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	for _, p := range all {
+	for _, p := range all.Problems {
 		got = append(got, p.Line)
 	}
 	if d := cmp.Diff([]int{2, 3, 4, 5, 7, 7, 7, 8, 8, 10, 11}, got); d != "" {
@@ -197,7 +197,7 @@ func TestParseQuotesNoPreset(t *testing.T) {
 		if err == nil && len(f.Warnings) == 0 {
 			t.Errorf("%s: nothing is said", file)
 		}
-		if text := f.Warnings.Error() + errorText(err); strings.Contains(text, "s3cret") || strings.Contains(text, "4711") {
+		if text := fmt.Sprint(f.Warnings) + errorText(err); strings.Contains(text, "s3cret") || strings.Contains(text, "4711") {
 			t.Errorf("%s: told: %s", file, text)
 		}
 	}
@@ -222,7 +222,7 @@ presets:
 		t.Errorf("%d warnings:\n%v", len(f.Warnings), f.Warnings)
 	}
 	want := `t.yaml:3:16: the value of "api_key" looks like a secret, and is stored as it stands here; write {env: NAME} or {file: NAME} to have the worker read it`
-	if got := f.Warnings[0].Error(); got != want {
+	if got := f.Warnings[0].String(); got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -235,10 +235,10 @@ func FuzzParse(f *testing.F) {
 	f.Add("metaTool: false # c\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := config.Parse("f", []byte(text))
-		var problems config.Problems
+		all, ok := errors.AsType[*config.ParseError](err)
 		switch {
-		case errors.As(err, &problems):
-			for _, p := range problems {
+		case ok:
+			for _, p := range all.Problems {
 				if p.Line < 1 || p.Column < 1 || p.Text == "" || !utf8.ValidString(p.Text) {
 					t.Errorf("%+v", p)
 				}

@@ -50,11 +50,12 @@ func (r *reader) appendValue(b []byte, p path, n *yaml.Node, depth int) []byte {
 			b = r.appendValue(b, p, item, depth+1)
 		})
 		return append(b, ']')
+	default:
+		if !r.plain(p, n) {
+			return b
+		}
+		return append(b, r.single(p, n)...)
 	}
-	if !r.plain(p, n) {
-		return b
-	}
-	return append(b, r.single(p, n)...)
 }
 
 // single is a value without parts as JSON.
