@@ -142,7 +142,7 @@ func TestParseErrors(t *testing.T) {
 		{"metaTool: !!bool true\n", "1:11: the tag !!bool is not allowed"},
 		{"tools: !x {}\n", "1:8: the tag !x is not allowed"},
 		{"tools: {x: {presets: {p: !!binary aGk=}}}\n", "1:26: the tag !!binary is not allowed"},
-		{"tools: {x: {presets: {p: {value: " + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}}}}\n", ": nested deeper than 128 levels"},
+		{"tools: {x: {presets: {p: {value: " + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}}}}\n", ": nested deeper than 112 levels"},
 	} {
 		f, err := config.Parse("t.yaml", []byte(c.file))
 		if err == nil {
@@ -182,6 +182,20 @@ meta: 1
 	}
 	if d := cmp.Diff([]int{2, 3, 4, 5, 7, 7, 7, 8, 8, 10, 11}, got); d != "" {
 		t.Errorf("-want +got:\n%s\n%v", d, err)
+	}
+}
+
+// The deepest value that is taken can be stored.
+func TestParseDeep(t *testing.T) {
+	t.Parallel()
+	const most = 112
+	f := parse(t, "presets: {x: {p: {value: "+strings.Repeat("[", most)+strings.Repeat("]", most)+"}}}")
+	raw, err := events.Marshal(events.ConfigSet{Config: []byte(wire(t, f.Config))})
+	if err == nil {
+		err = events.Unmarshal(raw, &events.ConfigSet{})
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
