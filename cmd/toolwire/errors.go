@@ -16,8 +16,9 @@ import (
 
 // Exit codes beside those of the table of reasons.
 const (
-	exitFailed = 1
-	exitUsage  = 2
+	exitFailed  = 1
+	exitUsage   = 2
+	exitPending = 11 // apply --dry-run: there are changes
 )
 
 // exitError is an error with an exit code of its own. Without a text nothing is printed: the

@@ -80,7 +80,7 @@ func (a *app) root() *cobra.Command {
 	)
 	root.AddCommand(
 		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(),
-		a.callCommand(), a.toolsCommand(), a.callsCommand(),
+		a.applyCommand(), a.callCommand(), a.toolsCommand(), a.callsCommand(),
 		a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.doctorCommand(), a.benchCommand(),
 		a.versionCommand(),
 	)

@@ -17,6 +17,7 @@ import (
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/embed"
 	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit"
 	"github.com/toolwire/toolwire/workers"
 	"github.com/toolwire/toolwire/workers/builtin"
 )
@@ -28,6 +29,8 @@ const (
 
 type upFlags struct {
 	addr, store, sync, http string
+	file                    string          // a configuration to apply
+	config                  *toolkit.Config // what is in it; nil: no file
 	maxStore                byteSize
 	secretEnv               []string
 	secretDir               string
@@ -42,13 +45,14 @@ func (a *app) upCommand() *cobra.Command {
 			"built-in tools. Nothing else is needed. The other commands find it by themselves.\n\n" +
 			"It listens on loopback without passwords: every process of this machine may use it.\n" +
 			"Ctrl-C lets running calls end (up to 30 s) and stops; a second one stops at once.",
-		Example: "  toolwire up\n  toolwire up --addr 127.0.0.1:0 --store /tmp/try   # any free port, data of its own",
+		Example: "  toolwire up\n  toolwire up -f toolwire.yaml\n  toolwire up --addr 127.0.0.1:0 --store /tmp/try   # any free port, data of its own",
 		GroupID: "run", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd.Context(), f) },
 	}
 	p := cmd.Flags()
 	p.StringVar(&f.addr, "addr", a.setting("", "TOOLWIRE_ADDR"), "`address` of the NATS server, port 0: any free one (TOOLWIRE_ADDR; default "+defaultAddr+")")
 	p.StringVar(&f.store, "store", "", "data `directory` (default: toolwire/nats in the state directory of the user)")
+	fileFlag(cmd, &f.file, "a toolwire.yaml to apply at the start; - for stdin")
 	syncFlag(cmd, &f.sync)
 	p.Var(&f.maxStore, "max-store", "most `bytes` on disk, such as 20G (default: bounded by the streams, some 13G)")
 	secretFlags(cmd, &f.secretEnv, &f.secretDir)
@@ -66,6 +70,13 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	log, err := a.logger(f.log)
 	if err != nil {
 		return err
+	}
+	if f.file != "" {
+		c, err := a.readConfig(f.file)
+		if err != nil {
+			return err
+		}
+		f.config = &c
 	}
 	if f.store == "" {
 		dir, err := a.stateDir()
@@ -153,6 +164,9 @@ func share(maxStore byteSize) int64 { return int64(maxStore) / 4 }
 
 // announce waits until the built-in tools can be called, says what to try, and stays until ctx ends.
 func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []string, url string, f upFlags, begin time.Time) error {
+	if err := a.applyAtStart(ctx, c, d, f.config); err != nil {
+		return err
+	}
 	for _, name := range names {
 		if err := awaitTool(ctx, c, d, name); err != nil {
 			return err
@@ -160,6 +174,9 @@ func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []
 	}
 	if ctx.Err() != nil {
 		return nil
+	}
+	if f.config != nil {
+		a.noteMisfits(ctx, c)
 	}
 	forget, err := a.writeLocal(local{URL: url, PID: os.Getpid()})
 	if err != nil {
@@ -173,6 +190,35 @@ func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []
 	<-ctx.Done()
 	a.note("stopping: running calls may end; again to stop at once")
 	return nil
+}
+
+// applyAtStart applies the configuration of `up -f` as soon as the dispatcher answers. Who gave the file
+// wants it in force, so nobody is asked.
+func (a *app) applyAtStart(ctx context.Context, c *agent.Client, d service, to *toolkit.Config) error {
+	if to == nil || !awaitReady(ctx, d) {
+		return nil
+	}
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		changes, revision, err := plan(ctx, c, *to)
+		if err == nil && len(changes) > 0 {
+			_, err = replaceConfig(ctx, c, revision, *to)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			a.printPlan(changes)
+			return nil
+		case !errors.Is(err, agent.ErrUnavailable) && !errors.Is(err, agent.ErrConflict):
+			return fmt.Errorf("configuration: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+	}
 }
 
 // after starts a worker when the dispatcher is ready to hear its announcement, which would be

@@ -12,10 +12,10 @@ import (
 // File is what a file declares.
 type File struct {
 	Config   toolkit.Config
-	Warnings Problems // what may be meant so, and should not be
+	Warnings []Problem // what may be meant so, and should not be
 }
 
-// Parse reads a file; name is for messages. The error is [Problems]: everything that is wrong.
+// Parse reads a file; name is for messages. The error is [ParseError]: everything that is wrong.
 func Parse(name string, data []byte) (File, error) {
 	root, err := document(name, data)
 	if err != nil {
@@ -29,10 +29,10 @@ func Parse(name string, data []byte) (File, error) {
 	object(r, nil, root, fileFields(), &d, "")
 	r.mergePresets(&d)
 	r.check(d.Config, root)
-	r.problems.sort()
-	r.warnings.sort()
+	sortProblems(r.problems)
+	sortProblems(r.warnings)
 	if len(r.problems) > 0 {
-		return File{Warnings: r.warnings}, r.problems
+		return File{Warnings: r.warnings}, &ParseError{r.problems}
 	}
 	return File{Config: d.Config, Warnings: r.warnings}, nil
 }

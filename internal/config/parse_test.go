@@ -142,7 +142,7 @@ func TestParseErrors(t *testing.T) {
 		{"metaTool: !!bool true\n", "1:11: the tag !!bool is not allowed"},
 		{"tools: !x {}\n", "1:8: the tag !x is not allowed"},
 		{"tools: {x: {presets: {p: !!binary aGk=}}}\n", "1:26: the tag !!binary is not allowed"},
-		{"tools: {x: {presets: {p: {value: " + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}}}}\n", ": nested deeper than 128 levels"},
+		{"tools: {x: {presets: {p: {value: " + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}}}}\n", ": nested deeper than 112 levels"},
 	} {
 		f, err := config.Parse("t.yaml", []byte(c.file))
 		if err == nil {
@@ -173,15 +173,29 @@ presets:
 meta: 1
 `))
 	var got []int
-	var all config.Problems
-	if !errors.As(err, &all) {
+	all, ok := errors.AsType[*config.ParseError](err)
+	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	for _, p := range all {
+	for _, p := range all.Problems {
 		got = append(got, p.Line)
 	}
 	if d := cmp.Diff([]int{2, 3, 4, 5, 7, 7, 7, 8, 8, 10, 11}, got); d != "" {
 		t.Errorf("-want +got:\n%s\n%v", d, err)
+	}
+}
+
+// The deepest value that is taken can be stored.
+func TestParseDeep(t *testing.T) {
+	t.Parallel()
+	const most = 112
+	f := parse(t, "presets: {x: {p: {value: "+strings.Repeat("[", most)+strings.Repeat("]", most)+"}}}")
+	raw, err := events.Marshal(events.ConfigSet{Config: []byte(wire(t, f.Config))})
+	if err == nil {
+		err = events.Unmarshal(raw, &events.ConfigSet{})
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -197,7 +211,7 @@ func TestParseQuotesNoPreset(t *testing.T) {
 		if err == nil && len(f.Warnings) == 0 {
 			t.Errorf("%s: nothing is said", file)
 		}
-		if text := f.Warnings.Error() + errorText(err); strings.Contains(text, "s3cret") || strings.Contains(text, "4711") {
+		if text := fmt.Sprint(f.Warnings) + errorText(err); strings.Contains(text, "s3cret") || strings.Contains(text, "4711") {
 			t.Errorf("%s: told: %s", file, text)
 		}
 	}
@@ -222,7 +236,7 @@ presets:
 		t.Errorf("%d warnings:\n%v", len(f.Warnings), f.Warnings)
 	}
 	want := `t.yaml:3:16: the value of "api_key" looks like a secret, and is stored as it stands here; write {env: NAME} or {file: NAME} to have the worker read it`
-	if got := f.Warnings[0].Error(); got != want {
+	if got := f.Warnings[0].String(); got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -235,10 +249,10 @@ func FuzzParse(f *testing.F) {
 	f.Add("metaTool: false # c\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := config.Parse("f", []byte(text))
-		var problems config.Problems
+		all, ok := errors.AsType[*config.ParseError](err)
 		switch {
-		case errors.As(err, &problems):
-			for _, p := range problems {
+		case ok:
+			for _, p := range all.Problems {
 				if p.Line < 1 || p.Column < 1 || p.Text == "" || !utf8.ValidString(p.Text) {
 					t.Errorf("%+v", p)
 				}

@@ -14,24 +14,26 @@ type Problem struct {
 	Text         string
 }
 
-// Error is the problem as compilers say it: file:line:column: text.
-func (p Problem) Error() string {
+// String is the problem as compilers say it: file:line:column: text.
+func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
 }
 
-// Problems are all that is wrong in a file, from top to bottom.
-type Problems []Problem
+// ParseError is returned when a file cannot be used. It says all that is wrong, from top to bottom.
+type ParseError struct {
+	Problems []Problem
+}
 
 // Error has a line for each problem.
-func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
-	for i, p := range ps {
-		lines[i] = p.Error()
+func (e *ParseError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.String()
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (ps Problems) sort() {
+func sortProblems(ps []Problem) {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})

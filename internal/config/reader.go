@@ -33,8 +33,8 @@ func (p path) last() string {
 // reader goes through a document and collects what is wrong with it.
 type reader struct {
 	file     string
-	problems Problems
-	warnings Problems
+	problems []Problem
+	warnings []Problem
 	failed   map[string]bool       // paths that something is wrong with
 	at       map[string]*yaml.Node // where each path of the configuration is written
 }
@@ -145,6 +145,7 @@ func describe(n *yaml.Node) string {
 		return "an object"
 	case yaml.SequenceNode:
 		return "a list"
+	default:
 	}
 	switch n.Tag {
 	case "!!null":

@@ -20,7 +20,7 @@ const emptyFile = "there is nothing in the file; to remove the whole configurati
 
 // document is the root of the only document in data.
 func document(file string, data []byte) (*yaml.Node, error) {
-	one := func(line, column int, text string) error { return Problems{{file, line, column, text}} }
+	one := func(line, column int, text string) error { return &ParseError{[]Problem{{file, line, column, text}}} }
 	if len(data) > maxFile {
 		return nil, one(1, 1, fmt.Sprintf("the file has %d bytes, at most %d are allowed", len(data), maxFile))
 	}
@@ -42,7 +42,7 @@ func document(file string, data []byte) (*yaml.Node, error) {
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, Problems{syntaxProblem(file, data, err)}
+		return nil, &ParseError{[]Problem{syntaxProblem(file, data, err)}}
 	}
 	root := doc.Content[0]
 	if isNull(root) {

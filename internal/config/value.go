@@ -12,6 +12,9 @@ import (
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
+// maxNesting leaves room for what a value lies in, since all of the configuration may nest only so deep.
+const maxNesting = events.MaxDepth - 16
+
 // value turns YAML into JSON: keys stay in their order, numbers keep their digits. It is nil if
 // something is wrong with it.
 func (r *reader) value(p path, n *yaml.Node) json.RawMessage {
@@ -24,8 +27,8 @@ func (r *reader) value(p path, n *yaml.Node) json.RawMessage {
 }
 
 func (r *reader) appendValue(b []byte, p path, n *yaml.Node, depth int) []byte {
-	if depth > events.MaxDepth {
-		r.bad(p, n, "nested deeper than %d levels", events.MaxDepth)
+	if depth > maxNesting {
+		r.bad(p, n, "nested deeper than %d levels", maxNesting)
 		return b
 	}
 	switch n.Kind {
@@ -50,11 +53,12 @@ func (r *reader) appendValue(b []byte, p path, n *yaml.Node, depth int) []byte {
 			b = r.appendValue(b, p, item, depth+1)
 		})
 		return append(b, ']')
+	default:
+		if !r.plain(p, n) {
+			return b
+		}
+		return append(b, r.single(p, n)...)
 	}
-	if !r.plain(p, n) {
-		return b
-	}
-	return append(b, r.single(p, n)...)
 }
 
 // single is a value without parts as JSON.
