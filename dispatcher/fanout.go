@@ -84,7 +84,7 @@ func (d *Dispatcher) undecided(ctx context.Context, t *turn, all []decision) ([]
 				return err
 			case done, start != nil && start.Settle == "":
 				skip[i] = true
-			case start != nil && start.Settle == events.ReasonOK && all[i].control: // begun, and to be finished
+			case start != nil && start.Settle == events.ReasonOK && control(all[i].call.Name): // begun, and to be finished
 			case start != nil:
 				all[i].control = false
 				if all[i].work != nil || all[i].reason != start.Settle {
@@ -114,11 +114,13 @@ func (d *Dispatcher) settleRefused(ctx context.Context, t *turn, c *decision, de
 		reason: c.reason, text: c.text, first: delivery == 1, taking: true, patient: true, fenced: true,
 	}
 	e.session = c.session
-	switch {
-	case c.control:
+	if c.control {
 		e.reason = events.ReasonOK
+	}
+	if control(c.call.Name) { // also where it would be refused now: it may have been begun before
 		e.run = func(ctx context.Context) (string, events.Reason, error) { return d.runReset(ctx, t, c.call) }
-	case c.tool != nil:
+	}
+	if c.tool != nil {
 		e.definition, e.fenced = c.tool.hash, c.tool.def.Fenced()
 	}
 	_, err := d.settle(ctx, e)

@@ -19,7 +19,8 @@ type facts struct {
 	fenced  bool          // the tool has side effects
 	patient bool          // a started call is its worker's to end; nobody asks after it
 	manned  bool          // workers of its pool live: they will take the work over from a dead one
-	runs    bool          // this settlement runs the tool, which no worker does
+	control bool          // the tool is one that dispatchers run
+	runs    bool          // and this settlement can run it
 
 	result   bool                    // a result is stored
 	start    *events.ToolResultStart // as the leader stores it; nil: none
@@ -50,7 +51,7 @@ func judge(f facts) (move, events.Reason) {
 		return moveClaim, ""
 	case f.start.Nonce == f.self:
 		return moveFinish, f.want
-	case f.start.Settle == events.ReasonOK && !f.runs: // a dispatcher runs it, and will run it again if it died
+	case f.start.Settle == events.ReasonOK && f.control && !f.runs: // who runs it, or its turn is delivered to, finishes it
 		return moveLeave, ""
 	case f.start.Settle != "": // its author may have died before the result
 		return moveFinish, f.start.Settle

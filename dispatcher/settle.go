@@ -55,7 +55,7 @@ const aliveAgain = 2 * time.Second
 // goes through here, refusals at intake included, so that a worker that holds the work of
 // an earlier decision and this settlement exclude each other.
 func (d *Dispatcher) settle(ctx context.Context, e ending) (outcome, error) {
-	f := facts{self: uuid.NewString(), want: e.reason, fenced: e.fenced, patient: e.patient, manned: e.manned, runs: e.run != nil}
+	f := facts{self: uuid.NewString(), want: e.reason, fenced: e.fenced, patient: e.patient, manned: e.manned, control: control(e.name), runs: e.run != nil}
 	if !e.first {
 		// The work before the result: where neither is there, the call did not end in between.
 		if err := d.findWork(ctx, &e); err != nil {
