@@ -35,7 +35,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), f) },
 	}
 	cmd.Flags().BoolVar(&f.noCall, "no-call", false, "do not make a call")
-	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again for so `long` until nothing fails")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again for so long until nothing fails")
 	a.jsonFlag(cmd)
 	return cmd
 }
@@ -262,7 +262,7 @@ func (e *examination) streams(ctx context.Context) bool {
 	case len(wrong) > 0:
 		e.fail("streams", errors.New(strings.Join(wrong, ", ")), "a promise is broken: start a dispatcher, it sets right what can be")
 	default:
-		e.ok("streams", "%d streams and buckets as they should be, %d replicas", len(findings), findings[0].Info.Config.Replicas)
+		e.ok("streams", "%d streams and buckets as they should be, each on %s", len(findings), count(findings[0].Info.Config.Replicas, "server"))
 	}
 	e.skew(findings)
 	return true
@@ -359,7 +359,7 @@ func (e *examination) tools(ctx context.Context) bool {
 	case len(idle) > 0:
 		e.warn("workers", "nobody runs "+strings.Join(idle, ", "), "start their workers; calls wait in the queue until then")
 	default:
-		e.ok("workers", "%d tools, each with a worker", len(tools))
+		e.ok("workers", "%s, each with a worker", count(len(tools), "tool"))
 	}
 	return true
 }

@@ -37,10 +37,10 @@ func serve(ctx context.Context, httpAddr string, log zerolog.Logger, services ..
 			if err == nil && ctx.Err() == nil {
 				err = errors.New("ended by itself")
 			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
+			if err != nil && len(services) > 1 { // alone, it is what the command is called
+				err = fmt.Errorf("%s: %w", s.name, err)
 			}
-			return nil
+			return err
 		})
 	}
 	if httpAddr != "" {
@@ -55,13 +55,16 @@ func newDispatcher(nc *nats.Conn, cfg dispatcher.Config, wait time.Duration) (se
 		return service{}, err
 	}
 	run := func(ctx context.Context) error {
-		end := time.Now().Add(wait)
+		end, last := time.Now().Add(wait), ""
 		for {
 			err := d.Run(ctx)
 			if err == nil || !settlesItself(err) || time.Now().After(end) {
 				return err
 			}
-			cfg.Logger.Warn().Err(err).Msg("streams cannot be set up yet, trying again")
+			if text := err.Error(); text != last { // once, not every second
+				cfg.Logger.Warn().Err(err).Msg("streams cannot be set up yet, trying again")
+				last = text
+			}
 			select {
 			case <-ctx.Done():
 				return nil

@@ -143,7 +143,7 @@ func (a *app) toolsShowCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "", "print JSON as a model's API wants it: `api` is mcp, openai, openai-chat or anthropic")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most so `long` for a worker that runs it")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most so long for a worker that runs it")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mcp", "openai", "openai-chat", "anthropic"}, cobra.ShellCompDirectiveNoFileComp))
 	a.jsonFlag(cmd)
 	return cmd
@@ -215,7 +215,7 @@ func (a *app) describeTool(t agent.Tool) {
 	}
 	for _, f := range [][2]string{
 		{"promise", effect},
-		{"timeout", t.AttemptTimeout().String() + " an attempt, " + strconv.Itoa(max(t.Attempts, 1)) + " attempts, " + t.QueueLimit().String() + " in the queue"},
+		{"timeout", t.AttemptTimeout().String() + " an attempt, " + count(max(t.Attempts, 1), "attempt") + ", " + t.QueueLimit().String() + " in the queue"},
 		{"at once", limit(t.MaxInFlight, "no limit over the whole fleet")},
 		{"groups", strings.Join(t.Info.Groups, ", ")},
 		{"pool", t.Info.Pool + ", of worker program " + t.Info.Source},
