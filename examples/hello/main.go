@@ -85,7 +85,7 @@ func work(ctx context.Context, nc *nats.Conn) error {
 	}
 	w, err := workers.New(nc, tools, workers.Config{
 		Name:   "hello",
-		Logger: zerolog.New(os.Stderr), // a panic of the tool is told here, and to no model
+		Logger: zerolog.New(os.Stderr).Level(zerolog.WarnLevel), // a panic of the tool is told here, and to no model
 	})
 	if err != nil {
 		return err
