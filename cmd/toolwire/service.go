@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,8 +32,11 @@ type service struct {
 // of them have ended when it returns.
 func serve(ctx context.Context, httpAddr string, log zerolog.Logger, services ...service) error {
 	g, ctx := errgroup.WithContext(ctx)
+	var running sync.WaitGroup
 	for _, s := range services {
+		running.Add(1)
 		g.Go(func() error {
+			defer running.Done()
 			err := s.run(ctx)
 			if err == nil && ctx.Err() == nil {
 				err = errors.New("ended by itself")
@@ -44,7 +48,10 @@ func serve(ctx context.Context, httpAddr string, log zerolog.Logger, services ..
 		})
 	}
 	if httpAddr != "" {
-		g.Go(func() error { return serveHTTP(ctx, httpAddr, log, services) })
+		// It answers until the last service has ended: that one drains is seen, and so is how far.
+		until, done := context.WithCancel(context.WithoutCancel(ctx))
+		g.Go(func() error { running.Wait(); done(); return nil })
+		g.Go(func() error { return serveHTTP(until, httpAddr, log, services) })
 	}
 	return g.Wait()
 }
