@@ -338,32 +338,6 @@ func (e *examination) dispatcher(ctx context.Context) bool {
 	return true
 }
 
-func (e *examination) tools(ctx context.Context) bool {
-	tools, err := collect(e.client.Tools(ctx, ""))
-	if err != nil {
-		e.fail("workers", err, "")
-		return true
-	}
-	var idle, ill []string
-	for _, t := range tools {
-		if t.Info.Workers == 0 {
-			idle = append(idle, string(t.Name))
-		}
-		ill = append(ill, t.Info.Unhealthy...)
-	}
-	switch {
-	case len(tools) == 0:
-		e.warn("workers", "no tools are registered", "start a worker, such as `toolwire worker`")
-	case len(ill) > 0:
-		e.warn("workers", strings.Join(ill, ", "), "restart these workers, and look at their logs")
-	case len(idle) > 0:
-		e.warn("workers", "nobody runs "+strings.Join(idle, ", "), "start their workers; calls wait in the queue until then")
-	default:
-		e.ok("workers", "%s, each with a worker", count(len(tools), "tool"))
-	}
-	return true
-}
-
 // call makes one call that changes nothing: the time if somebody tells it, else one of a tool that
 // does not exist, which has a defined result, too.
 func (e *examination) call(ctx context.Context) bool {

@@ -34,6 +34,7 @@ func (a *app) withClient(ctx context.Context, what string, f func(context.Contex
 func (a *app) sessionsLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the sessions, whose they are, and which groups are on",
+		Long:    "Lists the sessions that were used within 30 days. Each `toolwire call` without --session makes one.",
 		Example: "  toolwire sessions ls\n  toolwire sessions ls --json | jq -r '.[].session'",
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -31,7 +31,9 @@ func (a *app) toolsLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the tools, who runs them, and what waits",
 		Long: "Lists the registered tools: the worker program and the groups they are of, whether a call would run\n" +
-			"soon, the workers alive, and the calls of their whole pool that wait and that run.",
+			"soon, the workers alive, and the calls of their whole pool that wait and that run.\n" +
+			"READY is yes; no, if nobody runs it; beware, if something is wrong that `toolwire tools show` tells; or\n" +
+			"asked, if a person or another system answers it.",
 		Example: "  toolwire tools ls\n  toolwire tools ls --json | jq -r '.[].definition.name'",
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -227,7 +229,7 @@ func (a *app) describeTool(t agent.Tool) {
 		}
 	}
 	for _, u := range t.Info.Unhealthy {
-		a.print("%s   %s\n", a.paint(yellow, "beware"), show.Line(u))
+		a.print("%s    %s\n", a.paint(yellow, "beware"), show.Line(u))
 	}
 	a.print("\narguments\n%s\n", indent(t.InputSchema))
 	if len(t.OutputSchema) > 0 {
