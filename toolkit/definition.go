@@ -127,7 +127,7 @@ func (d Definition) Check() error {
 		return bad("oversize %q is none of reference, truncate, error", d.Oversize)
 	}
 	if d.Timeout < 0 || d.QueueTimeout < 0 || d.Backoff.Initial < 0 || d.Backoff.Max < 0 {
-		return bad("a duration is negative")
+		return bad("timeout, queueTimeout or backoff is negative")
 	}
 	if d.Attempts < 0 || d.MaxInFlight < 0 || d.MaxResult < 0 {
 		return bad("attempts, maxInFlight or maxResult is negative")

@@ -177,6 +177,18 @@ func TestBadTags(t *testing.T) {
 		"field M: tag required": defineErr[struct {
 			M string `required:"maybe"`
 		}](),
+		`field Q: tag minLength:"3": is for text, and this is integer`: defineErr[struct {
+			Q int `minLength:"3"`
+		}](),
+		`field R: tag pattern:"a": is for text, and this is boolean`: defineErr[struct {
+			R *bool `pattern:"a"`
+		}](),
+		`field S: tag minimum:"1": is for numbers, and this is string`: defineErr[struct {
+			S []string `minimum:"1"`
+		}](),
+		`field T: tag maxLength:"x": is no whole number`: defineErr[struct {
+			T string `maxLength:"x"`
+		}](),
 		"field N: field O: tag minimum": defineErr[struct {
 			N struct {
 				O int `minimum:"x"`

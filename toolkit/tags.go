@@ -48,13 +48,22 @@ func requiredTag(f field, required *bool) error {
 	}
 	b, err := strconv.ParseBool(v)
 	if err != nil {
-		return fmt.Errorf("tag required: %w", err)
+		return fmt.Errorf("tag required:%q: is neither true nor false", v)
 	}
 	*required = b
 	return nil
 }
 
 func apply(p, target *jsonschema.Schema, t reflect.Type, tag, v string) (err error) {
+	switch tag {
+	case "pattern", "format", "minLength", "maxLength":
+		err = only(target, "is for text", "string")
+	case "minimum", "maximum":
+		err = only(target, "is for numbers", "number", "integer")
+	}
+	if err != nil {
+		return err
+	}
 	switch tag {
 	case "description":
 		p.Description = v
@@ -80,6 +89,19 @@ func apply(p, target *jsonschema.Schema, t reflect.Type, tag, v string) (err err
 	return err
 }
 
+// only refuses a limit that values of the schema's type never meet: JSON Schema would ignore it.
+// A schema that allows any type may have it.
+func only(target *jsonschema.Schema, what string, types ...string) error {
+	has := target.Types
+	if target.Type != "" {
+		has = []string{target.Type}
+	}
+	if len(has) == 0 || slices.ContainsFunc(types, func(t string) bool { return slices.Contains(has, t) }) {
+		return nil
+	}
+	return fmt.Errorf("%s, and this is %s", what, strings.Join(has, " or "))
+}
+
 // choices reads the values of an enum, between commas.
 func choices(target *jsonschema.Schema, t reflect.Type, v string) ([]any, error) {
 	var all []any
@@ -98,15 +120,21 @@ func choices(target *jsonschema.Schema, t reflect.Type, v string) ([]any, error)
 
 func number(v string) (*float64, error) {
 	f, err := strconv.ParseFloat(v, 64)
-	return &f, err
+	if err != nil {
+		return nil, errors.New("is no number")
+	}
+	return &f, nil
 }
 
 func count(v string) (*int, error) {
 	n, err := strconv.Atoi(v)
-	if err == nil && n < 0 {
-		err = errors.New("is negative")
+	switch {
+	case err != nil:
+		return nil, errors.New("is no whole number")
+	case n < 0:
+		return nil, errors.New("is negative")
 	}
-	return &n, err
+	return &n, nil
 }
 
 func element(t reflect.Type) reflect.Type {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/toolwire/toolwire/agent"
@@ -46,7 +47,7 @@ func (a *app) callCommand() *cobra.Command {
 		Use: "call <tool> [json|@file|-]", Short: "Call a tool and print its result", Long: callHelp,
 		Example: `  toolwire call get_current_time '{"timezone":"Europe/Berlin"}'` + "\n" +
 			"  toolwire call get_current_time --json | jq .structuredContent\n" +
-			"  echo '{\"seconds\":60}' | toolwire call demo_sleep - --no-wait",
+			"  echo '{\"timezone\":\"UTC\"}' | toolwire call get_current_time - --no-wait",
 		GroupID: "use", Args: args(1, 2),
 		ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,8 +63,9 @@ func (a *app) callCommand() *cobra.Command {
 	p.StringVar(&f.turn, "turn", "", "turn `id` (default: a new one)")
 	p.StringVar(&f.user, "user", "", "`who` the call is for, in the context that the worker gets")
 	p.StringToStringVar(&f.attrs, "attr", nil, "`key=value` of the context that the worker gets; repeat for more")
-	p.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait; the call goes on (default: until it ends)")
-	p.DurationVar(&f.deadline, "deadline", 0, "how `long` the call may take in all; then it ends (default: the tool's own)")
+	p.Lookup("attr").DefValue = "" // no "[]" in the help
+	p.DurationVar(&f.timeout, "timeout", 0, "how long to wait; the call goes on (default: until it ends)")
+	p.DurationVar(&f.deadline, "deadline", 0, "how long the call may take in all; then it ends (default: the tool's own)")
 	p.BoolVar(&f.noWait, "no-wait", false, "print session, turn and call, and do not wait")
 	a.jsonFlag(cmd)
 	return cmd
@@ -140,6 +142,9 @@ func (a *app) submit(ctx context.Context, c *agent.Client, l *jet.Link, t agent.
 			return nil, cause
 		}
 	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = fmt.Errorf("%w: nothing takes calls for %q at this server", agent.ErrUnavailable, a.prefixOrDefault())
+	}
 	return nil, err
 }
 
@@ -185,8 +190,9 @@ func (a *app) await(ctx context.Context, c *agent.Client, p *agent.Pending, key 
 		a.note("cancelling; again to leave it to itself")
 		return a.cancelAndAwait(context.WithoutCancel(ctx), c, p, key)
 	case errors.Is(err, context.DeadlineExceeded):
-		return events.ToolResult{}, fmt.Errorf("no result within %s, and the call goes on: %w; see `toolwire calls show %s %s`",
-			timeout, context.DeadlineExceeded, quote(string(key.Session)), quote(string(key.Turn)))
+		err = fmt.Errorf("no result within %s, and the call goes on; see `toolwire calls show %s %s`",
+			timeout, quote(string(key.Session)), quote(string(key.Turn)))
+		return events.ToolResult{}, &exitError{err, events.ReasonTimeout.Outcome().Exit}
 	}
 	return events.ToolResult{}, err
 }

@@ -25,7 +25,7 @@ func (a *app) callsShowCommand() *cobra.Command {
 		Long: "Shows how each call of a turn stands. With a call it prints that call's result, as `toolwire call`\n" +
 			"would have, exit code included.",
 		Example: "  toolwire calls show s-1 t-1\n  toolwire calls show s-1 t-1 c1 --json",
-		Args:    args(2, 3),
+		Args:    args(2, 3), ValidArgsFunction: a.completeSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, l, done, err := a.client("calls show")
 			if err != nil {
@@ -77,9 +77,10 @@ func (a *app) callsShow(ctx context.Context, c *agent.Client, k events.CallKey) 
 func (a *app) callsWatchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch [session]", Short: "Watch calls start and end, until Ctrl-C",
-		Long:    "Prints a line for each call that starts with a fence or ends, of one session or of all.",
+		Long: "Prints a line for each call that ends, and for each start that is stored: those of tools with side\n" +
+			"effects, and of whatever runs for longer than a few seconds. Of one session, or of all.",
 		Example: "  toolwire calls watch\n  toolwire calls watch s-1 --json",
-		Args:    args(0, 1),
+		Args:    args(0, 1), ValidArgsFunction: a.completeSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, _, done, err := a.client("calls watch")
 			if err != nil {
@@ -160,7 +161,7 @@ func (a *app) callsCancelCommand() *cobra.Command {
 		Long: "Cancels calls and says what became of each: cancelled (it never ran), stopping (it runs, and was\n" +
 			"told), too_late (it had its result).",
 		Example: "  toolwire calls cancel s-1 t-1\n  toolwire calls cancel s-1 t-1 c2 --reason 'asked twice'",
-		Args:    args(2, -1),
+		Args:    args(2, -1), ValidArgsFunction: a.completeSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, l, done, err := a.client("calls cancel")
 			if err != nil {

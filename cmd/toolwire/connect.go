@@ -35,6 +35,15 @@ func (f *connFlags) register(root *cobra.Command) {
 	p.StringVar(&f.agent, "agent", "", "agent identity to act as (TOOLWIRE_AGENT; default local)")
 }
 
+// alone refuses flags that say where to connect, in a command that brings a server of its own.
+func (a *app) alone() error {
+	if a.conn.server != "" || a.conn.context != "" || a.conn.creds != "" {
+		return usagef("this brings a NATS server of its own and connects to no other; leave out --server, --context and --creds. " +
+			"`toolwire dispatcher` and `toolwire worker` join a server")
+	}
+	return nil
+}
+
 // setting is a flag's value or that of the first environment variable that is set.
 func (a *app) setting(flag string, vars ...string) string {
 	if flag != "" {

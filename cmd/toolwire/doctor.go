@@ -35,7 +35,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), f) },
 	}
 	cmd.Flags().BoolVar(&f.noCall, "no-call", false, "do not make a call")
-	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again for so `long` until nothing fails")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "look again for so long until nothing fails")
 	a.jsonFlag(cmd)
 	return cmd
 }
@@ -262,7 +262,7 @@ func (e *examination) streams(ctx context.Context) bool {
 	case len(wrong) > 0:
 		e.fail("streams", errors.New(strings.Join(wrong, ", ")), "a promise is broken: start a dispatcher, it sets right what can be")
 	default:
-		e.ok("streams", "%d streams and buckets as they should be, %d replicas", len(findings), findings[0].Info.Config.Replicas)
+		e.ok("streams", "%d streams and buckets as they should be, each on %s", len(findings), count(findings[0].Info.Config.Replicas, "server"))
 	}
 	e.skew(findings)
 	return true
@@ -335,32 +335,6 @@ func (e *examination) dispatcher(ctx context.Context) bool {
 		return false
 	}
 	e.ok("dispatcher", "answers in %s", time.Since(begin).Round(10*time.Microsecond))
-	return true
-}
-
-func (e *examination) tools(ctx context.Context) bool {
-	tools, err := collect(e.client.Tools(ctx, ""))
-	if err != nil {
-		e.fail("workers", err, "")
-		return true
-	}
-	var idle, ill []string
-	for _, t := range tools {
-		if t.Info.Workers == 0 {
-			idle = append(idle, string(t.Name))
-		}
-		ill = append(ill, t.Info.Unhealthy...)
-	}
-	switch {
-	case len(tools) == 0:
-		e.warn("workers", "no tools are registered", "start a worker, such as `toolwire worker`")
-	case len(ill) > 0:
-		e.warn("workers", strings.Join(ill, ", "), "restart these workers, and look at their logs")
-	case len(idle) > 0:
-		e.warn("workers", "nobody runs "+strings.Join(idle, ", "), "start their workers; calls wait in the queue until then")
-	default:
-		e.ok("workers", "%d tools, each with a worker", len(tools))
-	}
 	return true
 }
 

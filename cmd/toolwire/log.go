@@ -16,7 +16,7 @@ const (
 	fieldAddr    = "addr"
 	fieldVersion = "version"
 	fieldPrefix  = "prefix"
-	fieldTook    = "took"
+	fieldRan     = "ran"
 )
 
 // logFlags say how much is logged. Logs go to stderr: JSON, or for people if it is a terminal.

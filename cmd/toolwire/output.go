@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -91,6 +92,14 @@ func brief(s string) string {
 		return string(r[:most-1]) + "…"
 	}
 	return s
+}
+
+// count says how many of something there are: 1 tool, 2 tools.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
 }
 
 func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

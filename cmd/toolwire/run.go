@@ -50,7 +50,9 @@ func run(ctx context.Context, args, environ []string, s streams) int {
 		if what != "" {
 			text = what + ": " + text
 		}
-		_, _ = fmt.Fprintf(s.err, "%s: %s\n", root.Name(), show.Line(text))
+		// What goes on over several lines is indented, so that it cannot pass for another message.
+		text = strings.ReplaceAll(show.Text(text), "\n", "\n  ")
+		_, _ = fmt.Fprintf(s.err, "%s: %s\n", root.Name(), text)
 	}
 	return exit
 }
@@ -62,7 +64,8 @@ func (a *app) root() *cobra.Command {
 		Long: "Toolwire runs the tool calls of AI agents on NATS JetStream: every call gets exactly one\n" +
 			"result, and a tool with side effects never runs twice.\n\n" +
 			"Commands connect to --server, a --context of the nats CLI, TOOLWIRE_SERVER, NATS_CONTEXT or\n" +
-			"NATS_URL, in this order; without any of them to the `toolwire up` that runs on this machine.",
+			"NATS_URL, in this order; without any of them to the `toolwire up` that runs on this machine.\n\n" +
+			"Exit codes: 0 done, 2 wrong usage; `toolwire call --help` lists the others.",
 		Example: "  toolwire up\n" +
 			`  toolwire call get_current_time '{"timezone":"Europe/Berlin"}'` + "\n" +
 			"  toolwire tools ls\n" +
@@ -107,7 +110,7 @@ func group(cmd *cobra.Command) {
 func args(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if n := len(got); n < least || most >= 0 && n > most {
-			return usagef("%d arguments given; use it as `%s`", n, c.UseLine())
+			return usagef("%s given; use it as `%s`", count(n, "argument"), c.UseLine())
 		}
 		return nil
 	}

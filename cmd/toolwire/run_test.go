@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/events"
@@ -208,4 +209,69 @@ func TestServe(t *testing.T) {
 	if err := serve(ctx, "127.0.0.1:0", log, s); err != nil {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A service that drains still answers: not ready, and well.
+func TestServeWhileDraining(t *testing.T) {
+	t.Parallel()
+	draining, release := make(chan struct{}), make(chan struct{})
+	s := service{name: "x", health: func() error { return nil }, figure: noFigures{}}
+	s.ready = func() error {
+		select {
+		case <-draining:
+			return errors.New("draining")
+		default:
+			return nil
+		}
+	}
+	s.run = func(ctx context.Context) error {
+		<-ctx.Done()
+		close(draining)
+		<-release
+		return nil
+	}
+	said := make(addresses, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, "127.0.0.1:0", zerolog.New(said), s) }()
+	url := "http://" + <-said
+	get := func(path string) (code int) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	if code := get("/readyz"); code != http.StatusOK {
+		t.Errorf("running: got %d", code)
+	}
+	stop()
+	<-draining
+	if ready, well := get("/readyz"), get("/healthz"); ready != http.StatusServiceUnavailable || well != http.StatusOK {
+		t.Errorf("draining: readyz %d, healthz %d, want 503 and 200", ready, well)
+	}
+	close(release)
+	if err := <-ended; err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// addresses is a log from which the addresses that are served are taken.
+type addresses chan string
+
+// Write is for the log.
+func (a addresses) Write(line []byte) (int, error) {
+	var l struct {
+		Addr string `json:"addr"`
+	}
+	if err := json.Unmarshal(line, &l); err == nil && l.Addr != "" {
+		a <- l.Addr
+	}
+	return len(line), nil
 }

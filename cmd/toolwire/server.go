@@ -48,6 +48,9 @@ func (a *app) server(ctx context.Context, f serverFlags) error {
 	if len(f.routes) > 0 && f.cluster == "" {
 		return usagef("--routes without --cluster; give the address where the other nodes connect, such as --cluster 0.0.0.0:6222")
 	}
+	if err := a.alone(); err != nil {
+		return err
+	}
 	log, err := a.logger(f.log)
 	if err != nil {
 		return err

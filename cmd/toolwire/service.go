@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,20 +32,26 @@ type service struct {
 // of them have ended when it returns.
 func serve(ctx context.Context, httpAddr string, log zerolog.Logger, services ...service) error {
 	g, ctx := errgroup.WithContext(ctx)
+	var running sync.WaitGroup
 	for _, s := range services {
+		running.Add(1)
 		g.Go(func() error {
+			defer running.Done()
 			err := s.run(ctx)
 			if err == nil && ctx.Err() == nil {
 				err = errors.New("ended by itself")
 			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
+			if err != nil && len(services) > 1 { // alone, it is what the command is called
+				err = fmt.Errorf("%s: %w", s.name, err)
 			}
-			return nil
+			return err
 		})
 	}
 	if httpAddr != "" {
-		g.Go(func() error { return serveHTTP(ctx, httpAddr, log, services) })
+		// It answers until the last service has ended: that one drains is seen, and so is how far.
+		until, done := context.WithCancel(context.WithoutCancel(ctx))
+		g.Go(func() error { running.Wait(); done(); return nil })
+		g.Go(func() error { return serveHTTP(until, httpAddr, log, services) })
 	}
 	return g.Wait()
 }
@@ -55,13 +62,16 @@ func newDispatcher(nc *nats.Conn, cfg dispatcher.Config, wait time.Duration) (se
 		return service{}, err
 	}
 	run := func(ctx context.Context) error {
-		end := time.Now().Add(wait)
+		end, last := time.Now().Add(wait), ""
 		for {
 			err := d.Run(ctx)
 			if err == nil || !settlesItself(err) || time.Now().After(end) {
 				return err
 			}
-			cfg.Logger.Warn().Err(err).Msg("streams cannot be set up yet, trying again")
+			if text := err.Error(); text != last { // once, not every second
+				cfg.Logger.Warn().Err(err).Msg("streams cannot be set up yet, trying again")
+				last = text
+			}
 			select {
 			case <-ctx.Done():
 				return nil

@@ -26,7 +26,7 @@ type joinFlags struct {
 
 func (f *joinFlags) register(cmd *cobra.Command) {
 	httpFlag(cmd, &f.http)
-	cmd.Flags().DurationVar(&f.wait, "wait", 30*time.Second, "how `long` to wait at the start for a server that is not there yet")
+	cmd.Flags().DurationVar(&f.wait, "wait", 30*time.Second, "how long to wait at the start for a server that is not there yet")
 	f.log.register(cmd, "info")
 }
 
@@ -49,7 +49,7 @@ func (a *app) dispatcherCommand() *cobra.Command {
 	p.IntVar(&cfg.Replicas, "replicas", 1, "`servers` that keep each stream; 3 for a cluster")
 	p.BoolVar(&cfg.NoHistory, "no-history", false, "do not keep the replayable record of every call")
 	p.Var(&maxBytes, "max-bytes", "size limit of the streams of turns, work and facts, each (default 4G)")
-	p.DurationVar(&cfg.Window, "window", 0, "how `long` facts outlive all that may still need them (default 15m)")
+	p.DurationVar(&cfg.Window, "window", 0, "how long facts outlive all that may still need them (default 15m)")
 	p.StringSliceVar(&cfg.Operators, "operators", nil, "`identities` that may act on the turns of others (default local)")
 	f.register(cmd)
 	return cmd
@@ -85,7 +85,7 @@ func (a *app) workerCommand() *cobra.Command {
 	p.StringVar(&cfg.Name, "name", "", "`name` of the worker program, the same in all its processes (default builtin, or demo)")
 	p.StringVar(&cfg.Pool, "pool", "", "whose work it takes (default: its name)")
 	p.IntVar(&cfg.Slots, "slots", 0, "`calls` that run at once in this process (default 128)")
-	p.DurationVar(&cfg.Drain, "drain", 0, "how `long` running calls may go on when it stops (default 30s)")
+	p.DurationVar(&cfg.Drain, "drain", 0, "how long running calls may go on when it stops (default 30s)")
 	secretFlags(cmd, &cfg.SecretEnv, &cfg.SecretDir)
 	p.StringVar(&demo, "demo", "", "run the demo tools in place of the built-in ones; demo_append writes to `file`")
 	f.register(cmd)
@@ -145,7 +145,7 @@ func (a *app) join(ctx context.Context, name string, f joinFlags, start func(*je
 		err = denied // the cause: what is forbidden only times out
 	}
 	if err == nil {
-		log.Info().Dur(fieldTook, time.Since(begin)).Msg(name + " stopped")
+		log.Info().Stringer(fieldRan, time.Since(begin).Round(time.Millisecond)).Msg(name + " stopped")
 	}
 	return err
 }

@@ -34,6 +34,7 @@ func (a *app) withClient(ctx context.Context, what string, f func(context.Contex
 func (a *app) sessionsLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the sessions, whose they are, and which groups are on",
+		Long:    "Lists the sessions that were used within 30 days. Each `toolwire call` without --session makes one.",
 		Example: "  toolwire sessions ls\n  toolwire sessions ls --json | jq -r '.[].session'",
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -122,8 +123,8 @@ func (a *app) sessionsSetCommand() *cobra.Command {
 	owner := ""
 	cmd := &cobra.Command{
 		Use: "set <session>", Short: "Say which groups of a session are on",
-		Long: "Changes which groups of tools are on in a session, of either scope, and creates the session if need\n" +
-			"be. All of the change is made, or nothing.",
+		Long: "Changes which groups of tools are on in a session, also those that its agent may not\n" +
+			"switch, and creates the session if need be. All of the change is made, or nothing.",
 		Example: "  toolwire sessions set s-1 --active database,mail   # exactly these\n  toolwire sessions set s-1 --on admin --off mail",
 		Args:    args(1, 1), ValidArgsFunction: a.completeSessions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -202,6 +203,14 @@ func (a *app) sessionsStateCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// completeSession offers the sessions there are as the first argument only.
+func (a *app) completeSession(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeSessions(cmd, args, prefix)
 }
 
 // completeSessions offers the sessions there are.

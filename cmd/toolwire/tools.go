@@ -31,7 +31,9 @@ func (a *app) toolsLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the tools, who runs them, and what waits",
 		Long: "Lists the registered tools: the worker program and the groups they are of, whether a call would run\n" +
-			"soon, the workers alive, and the calls of their whole pool that wait and that run.",
+			"soon, the workers alive, and the calls of their whole pool that wait and that run.\n" +
+			"READY is yes; no, if nobody runs it; beware, if something is wrong that `toolwire tools show` tells; or\n" +
+			"asked, if a person or another system answers it.",
 		Example: "  toolwire tools ls\n  toolwire tools ls --json | jq -r '.[].definition.name'",
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -143,7 +145,7 @@ func (a *app) toolsShowCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "", "print JSON as a model's API wants it: `api` is mcp, openai, openai-chat or anthropic")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most so `long` for a worker that runs it")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most so long for a worker that runs it")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mcp", "openai", "openai-chat", "anthropic"}, cobra.ShellCompDirectiveNoFileComp))
 	a.jsonFlag(cmd)
 	return cmd
@@ -215,7 +217,7 @@ func (a *app) describeTool(t agent.Tool) {
 	}
 	for _, f := range [][2]string{
 		{"promise", effect},
-		{"timeout", t.AttemptTimeout().String() + " an attempt, " + strconv.Itoa(max(t.Attempts, 1)) + " attempts, " + t.QueueLimit().String() + " in the queue"},
+		{"timeout", t.AttemptTimeout().String() + " an attempt, " + count(max(t.Attempts, 1), "attempt") + ", " + t.QueueLimit().String() + " in the queue"},
 		{"at once", limit(t.MaxInFlight, "no limit over the whole fleet")},
 		{"groups", strings.Join(t.Info.Groups, ", ")},
 		{"pool", t.Info.Pool + ", of worker program " + t.Info.Source},
@@ -227,7 +229,7 @@ func (a *app) describeTool(t agent.Tool) {
 		}
 	}
 	for _, u := range t.Info.Unhealthy {
-		a.print("%s   %s\n", a.paint(yellow, "beware"), show.Line(u))
+		a.print("%s    %s\n", a.paint(yellow, "beware"), show.Line(u))
 	}
 	a.print("\narguments\n%s\n", indent(t.InputSchema))
 	if len(t.OutputSchema) > 0 {

@@ -22,7 +22,7 @@ func TestTourWithNatsCLI(t *testing.T) {
 		t.Fatalf("install %s: %v\n%s", natscli, err, out)
 	}
 	skipped := "## Kill a worker at work" // TestTour runs that
-	script := tourScript(t, func(section string) bool { return section != skipped })
+	script := tourScript(t, "tour.md", func(section string) bool { return section != skipped })
 	script = strings.NewReplacer("kill \"$second\"\n", "", "wait \"$second\"\n", "").Replace(script)
 	out := runTour(t, script, bin)
 	for _, want := range []string{

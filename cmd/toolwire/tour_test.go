@@ -17,7 +17,7 @@ const natsHeading = "## Be a client with the plain `nats` CLI"
 // The tour without the part that needs the nats CLI; tour_natscli_test.go runs all of it.
 func TestTour(t *testing.T) {
 	t.Parallel()
-	out := runTour(t, tourScript(t, func(section string) bool { return section != natsHeading }), "")
+	out := runTour(t, tourScript(t, "tour.md", func(section string) bool { return section != natsHeading }), "")
 	for _, want := range []string{
 		"ok    call",
 		"+01:00\n",
@@ -39,10 +39,30 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// tourScript joins the shell blocks of the sections that are wanted.
-func tourScript(t *testing.T, want func(section string) bool) string {
+// The processes of docs/operate.md, one after the other.
+func TestOperate(t *testing.T) {
+	t.Parallel()
+	out := runTour(t, tourScript(t, "operate.md", func(string) bool { return true }), "")
+	for _, want := range []string{
+		"ok    call",
+		"ops t1 c1\n",
+		"turn t1 of session ops",
+		`"callId":"c1"`,
+		"no dead letters",
+		"nobody runs get_current_time, todo_write",
+		"tools ls: unavailable: tools: no dispatcher is running",
+		"exit code 8",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("operate.md does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// tourScript joins the shell blocks of the sections of a document that are wanted.
+func tourScript(t *testing.T, name string, want func(section string) bool) string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/tour.md")
+	doc, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +81,7 @@ func tourScript(t *testing.T, want func(section string) bool) string {
 		}
 	}
 	if script.Len() == 0 {
-		t.Fatal("the tour has no commands")
+		t.Fatal(name + " has no commands")
 	}
 	return script.String()
 }

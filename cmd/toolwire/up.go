@@ -67,6 +67,9 @@ func syncFlag(cmd *cobra.Command, sync *string) {
 
 func (a *app) up(ctx context.Context, f upFlags) error {
 	begin := time.Now()
+	if err := a.alone(); err != nil {
+		return err
+	}
 	log, err := a.logger(f.log)
 	if err != nil {
 		return err

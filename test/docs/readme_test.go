@@ -37,8 +37,11 @@ func TestReadmeCompiles(t *testing.T) {
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/events"
@@ -47,7 +50,7 @@ import (
 )
 
 ` + blocks[0] + `
-func work(ctx context.Context, nc *nats.Conn) error {
+func work(ctx context.Context) error {
 ` + blocks[1] + `
 	return err
 }
