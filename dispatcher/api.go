@@ -272,7 +272,7 @@ func (d *Dispatcher) toolInfo(ctx context.Context, t *tool) events.ToolInfo {
 		return out
 	}
 	info := d.infos.get(ctx, d.bus, t.pool)
-	out.Workers, out.Unhealthy = d.presence.alive(t.def.Name, "")
+	out.Workers, out.Unhealthy = d.presence.alive(t.def.Name, t.source)
 	out.Backlog, out.InFlight = info.backlog, info.inFlight
 	if t.broken != nil {
 		out.Unhealthy = append(out.Unhealthy, t.broken.Error())

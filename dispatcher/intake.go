@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -256,9 +257,18 @@ func (d *Dispatcher) refuseTurn(ctx context.Context, del *jet.Delivery, t turn, 
 // nothing of what is wrong with us.
 func refusalText(reason events.Reason, why error) string {
 	if reason == events.ReasonMalformed {
-		return "The turn could not be read: " + why.Error() + ". Send it again, put right, as a new turn."
+		return "The turn could not be read: " + bare(why) + ". Send it again, put right, as a new turn."
 	}
 	return sentence(reason)
+}
+
+// bare is an error without the names of our packages.
+func bare(err error) string {
+	text := err.Error()
+	for _, known := range []error{events.ErrMalformed, events.ErrToken} {
+		text = strings.TrimPrefix(text, known.Error()+": ")
+	}
+	return text
 }
 
 // salvage finds the calls of an event that is broken, in binary or structured mode.

@@ -140,7 +140,7 @@ func killStagedAt(t *testing.T, n int) string {
 	first.stop()
 	w.submit("t",
 		call("1", "look", ""), call("2", "write", ""), call("3", "query", ""), call("4", "reset_tools", `{"database":true}`),
-		call("5", "query", ""), call("6", "write", "7"), call("7", "write", ""), call("8", "reset_tools", `{"none":true}`), call("9", "query", ""))
+		call("5", "query", ""), call("6", "reset_tools", `{"none":true}`))
 	dying, died := w.faulty(n)
 	wait(20 * time.Second) // longer than a lease: the first may have got a turn in its last moment
 	dying.stop()
@@ -148,21 +148,21 @@ func killStagedAt(t *testing.T, n int) string {
 	w.registered(second, 3)
 	for id, reason := range map[string]events.Reason{
 		"1": events.ReasonOK, "2": events.ReasonOK, "3": events.ReasonInactive, "4": events.ReasonOK, "5": events.ReasonOK,
-		"6": events.ReasonInvalidInput, "7": events.ReasonOK, "8": events.ReasonInvalidInput, "9": events.ReasonOK,
+		"6": events.ReasonInvalidInput,
 	} {
 		w.want(key("t", id), 5*time.Minute, reason)
 	}
-	for _, pair := range [][2]string{{"begin 2", "end 1"}, {"begin 5", "end 2"}, {"begin 7", "end 5"}, {"begin 9", "end 7"}} {
+	for _, pair := range [][2]string{{"begin 2", "end 1"}, {"begin 5", "end 2"}} {
 		w.after(&diary, pair[0], pair[1])
 	}
-	for _, id := range []string{"1", "2", "5", "7", "9"} {
+	for _, id := range []string{"1", "2", "5"} {
 		if got := x.runs(key("t", id)); got != 1 {
 			t.Errorf("died at %s: call %s ran %d times", died(), id, got)
 		}
 	}
-	wait(3 * time.Minute)
-	if got := w.count(w.bus.JournalStream(), w.bus.Under("result")); got != 9 {
-		t.Errorf("died at %s: %d results, want 9", died(), got)
+	wait(100 * time.Second)
+	if got := w.count(w.bus.JournalStream(), w.bus.Under("result")); got != 6 {
+		t.Errorf("died at %s: %d results, want 6", died(), got)
 	}
 	for what, got := range map[string]int{
 		"records": w.records(), "work": w.count(w.bus.WorkStream(), ">"), "inbox": w.count(w.bus.InboxStream(), ">"), "turns": w.unacked(),
@@ -249,7 +249,7 @@ func TestLongStagedTurnAndTheHorizon(t *testing.T) {
 		x := w.worker([]toolkit.Definition{stepDef(), lookDef()}, func(x *worker) {
 			x.run = func(_ context.Context, k events.CallKey, _ events.ToolWork) string {
 				if k.Call == "2" {
-					wait(time.Hour)
+					wait(25 * time.Minute)
 				}
 				return "done"
 			}
@@ -257,7 +257,7 @@ func TestLongStagedTurnAndTheHorizon(t *testing.T) {
 		w.registered(d, 2)
 		w.submit("t", call("1", "write", ""), call("2", "write", ""), call("3", "look", ""))
 		w.want(key("t", "1"), 10*time.Second, events.ReasonOK)
-		wait(40 * time.Minute)
+		wait(20 * time.Minute)
 		w.want(key("t", "2"), time.Hour, events.ReasonOK)
 		w.want(key("t", "3"), time.Minute, events.ReasonOK)
 		for _, id := range []string{"1", "2", "3"} {

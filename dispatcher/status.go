@@ -173,6 +173,8 @@ func (d *Dispatcher) opResult(ctx context.Context, r *request) (any, error) {
 	switch {
 	case errors.Is(err, jet.ErrNone) && unreadable:
 		return d.settleUnreadable(ctx, &t, q)
+	case errors.Is(err, jet.ErrNone) && strangers(&t, []events.CallID{q.Call}) != "":
+		return nil, refused(http.StatusNotFound, "the turn has no call %q", q.Call)
 	case errors.Is(err, jet.ErrNone):
 		return nil, refused(http.StatusNotFound, "the call has no result yet")
 	case err != nil:

@@ -101,8 +101,14 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 		}
 	}
 	switch media := mediaType(contentType); {
-	case media == structuredType, r.spec == "" && r.err == nil && opensObject(data):
+	case media == structuredType:
 		return decodeStructured(data)
+	case r.spec == "" && r.err == nil && opensObject(data):
+		e, err := decodeStructured(data)
+		if err != nil {
+			err = fmt.Errorf("%w (there is no ce-specversion header, so the body was read as an event in structured mode)", err)
+		}
+		return e, err
 	case strings.HasPrefix(media, "application/cloudevents"):
 		return Event{}, fmt.Errorf("%w: content type %q, only %s and single events in binary mode are read", ErrMalformed, contentType, structuredType)
 	}

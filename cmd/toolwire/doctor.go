@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
@@ -349,7 +349,7 @@ func (e *examination) call(ctx context.Context) bool {
 		name, want = "toolwire_doctor", events.ReasonNotFound
 	}
 	begin := time.Now()
-	r, err := e.client.Call(ctx, events.SessionID("doctor-"+uuid.NewString()[:8]), name, json.RawMessage("{}"))
+	r, err := e.client.Call(ctx, events.SessionID("doctor-"+cmp.Or(string(e.a.agentID()), "local")), name, json.RawMessage("{}"))
 	switch {
 	case err != nil:
 		e.fail("call", err, "look at the logs of dispatchers and workers")

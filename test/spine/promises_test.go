@@ -240,8 +240,11 @@ func TestCancelRacesStart(t *testing.T) {
 	c := f.up(2)
 	var wg sync.WaitGroup
 	var cancelled atomic.Int32
+	gate := make(chan struct{}, 32)
 	for i := range 200 {
+		gate <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-gate }()
 			turn := events.TurnID(strconv.Itoa(i))
 			p, err := c.Submit(t.Context(), agent.Turn{Session: "s", ID: turn, Calls: []events.Call{{ID: "c1", Name: "mail"}}})
 			if err != nil {
