@@ -174,8 +174,9 @@ func (n Names) Streams(c Config) []jetstream.StreamConfig {
 			Name: n.TimersStream(), Subjects: []string{n.Under("timer"), n.Under("due")},
 			Retention: jetstream.WorkQueuePolicy, AllowMsgSchedules: true,
 		},
-		// whoever sends a body too large for an event → whoever has its id.
-		{Name: n.BodiesStream(), Subjects: []string{n.Under("body")}, MaxAge: c.BodyAge, AllowDirect: true},
+		// whoever sends a body too large for an event → whoever has its id. A body never changes: results
+		// and staged turns rest on it.
+		once(jetstream.StreamConfig{Name: n.BodiesStream(), Subjects: []string{n.Under("body")}, MaxAge: c.BodyAge, AllowDirect: true}),
 		// workers → workers: documents of tools, compare-and-set by expected sequence.
 		{Name: n.StateStream(), Subjects: []string{n.Under("state")}, MaxMsgsPerSubject: 1},
 		// dispatchers, workers → operators.
