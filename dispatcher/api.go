@@ -115,6 +115,10 @@ type apiServer struct {
 }
 
 func (s *apiServer) handle(ctx context.Context, op operation, r micro.Request) {
+	if reply := r.Reply(); reply != "" && !s.d.bus.Answerable(reply) {
+		s.d.log.Warn().Str("subject", r.Subject()).Str("reply", reply).Msg("api request ignored, its answer would be more than that")
+		return
+	}
 	select { // a full house holds up the subscription, not the memory
 	case s.gate <- struct{}{}:
 	case <-ctx.Done():

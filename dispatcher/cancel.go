@@ -48,6 +48,9 @@ func (d *Dispatcher) handleCancel(ctx context.Context, del *jet.Delivery) error 
 	if err == nil {
 		t, err = d.storedTurn(ctx, t.agent, t.session, t.id)
 	}
+	if err == nil {
+		err = d.trespass(ctx, &t)
+	}
 	switch {
 	case errors.Is(err, errUnknownTurn) && del.Count < unknownTries, errors.Is(err, jet.ErrBody) && del.Count < hopelessTries:
 		return err

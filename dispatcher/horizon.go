@@ -100,18 +100,11 @@ func (d *Dispatcher) oldestDue(ctx context.Context) (time.Time, error) {
 
 // oldest is when the first message at or after seq was stored; zero: there is none.
 func (d *Dispatcher) oldest(ctx context.Context, stream string, seq uint64, filter string) (time.Time, error) {
-	s, err := d.bus.JetStream().Stream(ctx, stream)
-	if err != nil {
-		return time.Time{}, err
-	}
-	m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(filter))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	_, at, err := d.bus.At(ctx, stream, seq, filter)
+	if errors.Is(err, jet.ErrNone) {
 		return time.Time{}, nil
 	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	return m.Time, nil
+	return at, err
 }
 
 // purge removes what a stream stored before cut, and what the history has copied.
@@ -125,11 +118,7 @@ func (d *Dispatcher) purge(ctx context.Context, name string, cut time.Time) erro
 		return nil
 	}
 	end, err := firstSince(state.FirstSeq, state.LastSeq, cut, func(seq uint64) (uint64, time.Time, error) {
-		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(">"))
-		if err != nil {
-			return 0, time.Time{}, err
-		}
-		return m.Sequence, m.Time, nil
+		return d.bus.At(ctx, name, seq, ">")
 	})
 	if err != nil {
 		return err
@@ -169,7 +158,7 @@ func firstSince(first, last uint64, cut time.Time, next func(uint64) (seq uint64
 		mid := low + (high-low)/2
 		seq, at, err := next(mid)
 		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound):
+		case errors.Is(err, jet.ErrNone):
 			high = mid
 		case err != nil:
 			return 0, err

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/toolwire/toolwire/internal/jet"
 )
 
 func TestHorizon(t *testing.T) {
@@ -52,7 +52,7 @@ func TestFirstSince(t *testing.T) {
 					return seq, v, nil
 				}
 			}
-			return 0, time.Time{}, jetstream.ErrMsgNotFound
+			return 0, time.Time{}, jet.ErrNone
 		})
 		if err != nil {
 			t.Fatal(err)

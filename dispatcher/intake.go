@@ -115,12 +115,12 @@ func (d *Dispatcher) handleTurn(ctx context.Context, del *jet.Delivery) error {
 // all run at once, their work; of another, a record, by which it goes on in steps.
 func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) error {
 	if delivery > 1 { // it may have a record, whatever it would be given now
-		_, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
-		if err == nil {
-			return d.step(ctx, t.session, t.id, false)
-		}
-		if !errors.Is(err, jet.ErrNone) {
+		owner, err := d.recordedFor(ctx, t)
+		if err != nil {
 			return err
+		}
+		if owner == t.agent {
+			return d.step(ctx, t.session, t.id, false)
 		}
 	}
 	if len(t.body.Calls) > 1 {
@@ -129,7 +129,13 @@ func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) erro
 			return err
 		}
 		if sizes := stagesOf(t.body.Calls, reg); len(sizes) > 1 {
-			return d.begin(ctx, t, sizes)
+			// In a session of another agent it has no stages: all its calls are refused at once.
+			if _, err := d.session(ctx, t, reg); !errors.Is(err, errForeign) {
+				if err != nil {
+					return err
+				}
+				return d.begin(ctx, t, sizes)
+			}
 		}
 	}
 	all, err := d.decideCalls(ctx, t, t.body.Calls)
@@ -147,7 +153,7 @@ func (d *Dispatcher) decideCalls(ctx context.Context, t *turn, calls []events.Ca
 	}
 	rec, err := d.session(ctx, t, reg)
 	if errors.Is(err, errForeign) {
-		return foreign(calls), nil
+		return foreign(calls), d.trespass(ctx, t)
 	}
 	if err != nil {
 		return nil, err
@@ -179,7 +185,8 @@ func hopeless(err error) bool {
 	switch api, ok := errors.AsType[*jetstream.APIError](err); {
 	case away(err), errors.Is(err, jet.ErrFull):
 		return false
-	case errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrToken), errors.Is(err, jet.ErrBody), errors.Is(err, nats.ErrMaxPayload):
+	case errors.Is(err, events.ErrMalformed), errors.Is(err, events.ErrToken), errors.Is(err, jet.ErrBody), errors.Is(err, nats.ErrMaxPayload),
+		errors.Is(err, errTrespass):
 		return true
 	default:
 		return ok && api.Code < 500 && api.Code != 429
@@ -245,6 +252,11 @@ func (d *Dispatcher) refuseTurn(ctx context.Context, del *jet.Delivery, t turn, 
 	}
 	if t.id == "" {
 		return nil // whose turn it is cannot be told
+	}
+	if err := d.trespass(ctx, &t); errors.Is(err, errTrespass) {
+		return nil // its calls are another agent's
+	} else if err != nil {
+		return err
 	}
 	var refused []decision
 	for _, c := range salvage(e, del.Data) {

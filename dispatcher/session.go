@@ -239,3 +239,30 @@ func (d *Dispatcher) session(ctx context.Context, t *turn, reg *snapshot) (*reco
 	}
 	return rec, nil
 }
+
+// errTrespass is returned when a turn has the session and the id of another agent's turn.
+var errTrespass = errors.New("dispatcher: the turn has the session and id of another agent's turn")
+
+// trespass returns [errTrespass] for a turn in a session of another agent who has a turn of the same id.
+// Facts do not say whose call they are of: those of such a turn are the other agent's, so nothing of
+// it may be settled, cancelled or shown.
+func (d *Dispatcher) trespass(ctx context.Context, t *turn) error {
+	rec, err := d.sessions.get(ctx, t.session)
+	switch {
+	case errors.Is(err, jet.ErrNone):
+		return nil
+	case err != nil:
+		return err
+	case rec.Agent == t.agent:
+		return nil
+	}
+	turns, err := d.bus.Subjects(ctx, d.bus.CallsStream(), d.bus.CallsOfTurn(t.session, t.id))
+	if err != nil {
+		return err
+	}
+	own := d.bus.Calls(t.agent, t.session, t.id)
+	if slices.ContainsFunc(turns, func(subject string) bool { return subject != own }) {
+		return errTrespass
+	}
+	return nil
+}

@@ -271,6 +271,9 @@ func (d *Dispatcher) askAfter(ctx context.Context, e *ending, f *facts, again bo
 // runs asks the process of a start. Nobody there is an answer; our own connection being
 // down is an error.
 func (d *Dispatcher) runs(ctx context.Context, k events.CallKey, s *events.ToolResultStart) (bool, error) {
+	if events.CheckID("instance", s.Instance) != nil {
+		return false, nil // no process listens under such a name, and the server would hang up
+	}
 	body, err := events.Marshal(events.AliveRequest{Session: k.Session, Turn: k.Turn, Call: k.Call, Nonce: s.Nonce})
 	if err != nil {
 		return false, err

@@ -47,6 +47,14 @@ func (d *Dispatcher) turnFor(ctx context.Context, actor string, session events.S
 	}
 	t, err := d.storedTurn(ctx, events.AgentID(actor), session, id)
 	if !errors.Is(err, errUnknownTurn) {
+		if d.operator(actor) {
+			return t, err
+		}
+		if bad := d.trespass(ctx, &t); errors.Is(bad, errTrespass) {
+			return t, refused(http.StatusNotFound, "the session belongs to another agent, and so does its turn of this id; use a session of your own")
+		} else if bad != nil {
+			return t, bad
+		}
 		return t, err
 	}
 	// Nobody else's name is in the request; the subject of the turn has it.

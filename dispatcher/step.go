@@ -58,6 +58,22 @@ func (d *Dispatcher) begin(ctx context.Context, t *turn, sizes []int) error {
 	return d.step(ctx, t.session, t.id, false)
 }
 
+// recordedFor tells whose turn has a record under the session and id of t; "": none has.
+func (d *Dispatcher) recordedFor(ctx context.Context, t *turn) (events.AgentID, error) {
+	r, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
+	if errors.Is(err, jet.ErrNone) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var s stagedTurn
+	if err := json.Unmarshal(r.Data, &s); err != nil {
+		return "", fmt.Errorf("record of turn %s: %w", t.id, err)
+	}
+	return s.Agent, nil
+}
+
 // step brings a staged turn as far as it can go now: it notes results, moves on to the next stage
 // when one is complete, and publishes what is due. It looks at what is stored, not at why it was
 // called, so it may be called at any time, by several at once, and die anywhere. touch stores the record

@@ -58,7 +58,12 @@ func (d *Dispatcher) expire(ctx context.Context, now time.Time) error {
 func (d *Dispatcher) expireWork(ctx context.Context, m *jet.Stored, now time.Time) error {
 	_, name, k, err := d.bus.ParseWork(m.Subject)
 	if err != nil {
-		d.log.Error().Err(err).Uint64("seq", m.Seq).Msg("work on an impossible subject removed")
+		why := "work on an impossible subject: " + err.Error()
+		copied := &jet.Delivery{Subject: m.Subject, Header: m.Header, Data: m.Data, Seq: m.Seq}
+		if err := d.bury(ctx, letter{what: "work", stream: d.bus.WorkStream(), del: copied, why: why}); err != nil {
+			return err
+		}
+		d.log.Error().Err(err).Uint64("seq", m.Seq).Msg("work on an impossible subject put to the dead letters")
 		return d.bus.Delete(ctx, d.bus.WorkStream(), m.Seq)
 	}
 	e := ending{key: k, name: name}

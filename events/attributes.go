@@ -25,8 +25,8 @@ type attributeReader struct {
 }
 
 func (r *attributeReader) fail(name, format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: %s%s: %s", ErrMalformed, r.where, name, fmt.Sprintf(format, args...))
+	if r.err == nil { // what came from outside is cut: the error may be told to every call of a turn
+		r.err = fmt.Errorf("%w: %s%.60s: %s", ErrMalformed, r.where, name, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -38,7 +38,7 @@ func (r *attributeReader) header(name string, values []string) {
 	}
 	v, ok := percentDecode(values[0])
 	if !ok {
-		r.fail(name, "%q is not percent-encoded as it should be (write %% as %%25)", values[0])
+		r.fail(name, "%.60q is not percent-encoded as it should be (write %% as %%25)", values[0])
 		return
 	}
 	r.set(name, v)
@@ -133,7 +133,7 @@ func (r *attributeReader) event(data []byte) (Event, error) {
 	e.Data = data
 	switch {
 	case r.spec != specVersion:
-		r.fail("specversion", "%q, only %q is read", r.spec, specVersion)
+		r.fail("specversion", "%.60q, only %q is read", r.spec, specVersion)
 	case e.ID == "":
 		r.fail("id", "missing")
 	case len(e.ID) > MaxEventID:
@@ -142,8 +142,10 @@ func (r *attributeReader) event(data []byte) (Event, error) {
 		r.fail("source", "missing")
 	case e.Type == "":
 		r.fail("type", "missing")
+	case len(e.Type) > MaxEventID:
+		r.fail("type", "%d bytes, at most %d are allowed", len(e.Type), MaxEventID)
 	case !isJSON(r.content):
-		r.fail("datacontenttype", "%q, only JSON is read", r.content)
+		r.fail("datacontenttype", "%.60q, only JSON is read", r.content)
 	}
 	r.id("session", r.ids.session)
 	r.id("turn", r.ids.turn)
@@ -154,7 +156,7 @@ func (r *attributeReader) event(data []byte) (Event, error) {
 	if r.time != "" {
 		t, err := time.Parse(time.RFC3339, r.time)
 		if err != nil {
-			r.fail("time", "%q is no RFC 3339 time", r.time)
+			r.fail("time", "%.60q is no RFC 3339 time", r.time)
 		}
 		e.Time = t
 	}

@@ -110,7 +110,7 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 		}
 		return e, err
 	case strings.HasPrefix(media, "application/cloudevents"):
-		return Event{}, fmt.Errorf("%w: content type %q, only %s and single events in binary mode are read", ErrMalformed, contentType, structuredType)
+		return Event{}, fmt.Errorf("%w: content type %.60q, only %s and single events in binary mode are read", ErrMalformed, contentType, structuredType)
 	}
 	if r.spec == "" && r.err == nil {
 		return Event{}, fmt.Errorf("%w: no ce-specversion header, and the body is no JSON object: neither binary nor structured mode", ErrMalformed)

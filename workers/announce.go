@@ -130,7 +130,7 @@ func (d *desk) announce(gone bool) {
 
 func (d *desk) define(m *nats.Msg) {
 	i, err := strconv.Atoi(strings.TrimPrefix(m.Subject, d.inbox))
-	if err != nil || i < 0 || i >= len(d.w.order) {
+	if err != nil || i < 0 || i >= len(d.w.order) || !d.w.bus.Answerable(m.Reply) {
 		return
 	}
 	_ = m.Respond(d.w.order[i].definition) // a lost answer is asked for again
@@ -138,7 +138,7 @@ func (d *desk) define(m *nats.Msg) {
 
 func (d *desk) answer(m *nats.Msg) {
 	var q events.AliveRequest
-	if json.Unmarshal(m.Data, &q) != nil {
+	if !d.w.bus.Answerable(m.Reply) || json.Unmarshal(m.Data, &q) != nil {
 		return
 	}
 	running := d.w.calls.has(events.CallKey{Session: q.Session, Turn: q.Turn, Call: q.Call}, q.Nonce)

@@ -87,6 +87,9 @@ func (w *Worker) ask(ctx context.Context, k events.CallKey, start events.ToolRes
 	if start.Instance == w.instance {
 		return w.calls.has(k, start.Nonce)
 	}
+	if events.CheckID("instance", start.Instance) != nil {
+		return false // no process listens under such a name, and the server would hang up
+	}
 	b, err := json.Marshal(events.AliveRequest{Session: k.Session, Turn: k.Turn, Call: k.Call, Nonce: start.Nonce})
 	if err != nil {
 		return false

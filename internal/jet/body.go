@@ -51,7 +51,7 @@ func (b *Bus) putChunk(ctx context.Context, id string, i int, piece []byte) erro
 	msg := &nats.Msg{Subject: b.Body(id, i), Data: piece}
 	for {
 		_, err := b.try(ctx, msg)
-		if err == nil {
+		if err == nil || errors.Is(err, ErrExists) { // an earlier try, whose answer was lost
 			return nil
 		}
 		if !retryable(err) || errors.Is(err, ErrFull) || ctx.Err() != nil {

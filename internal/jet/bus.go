@@ -217,13 +217,21 @@ func (b *Bus) get(ctx context.Context, stream string, req map[string]any) (*Stor
 		return nil, err
 	}
 	s := &Stored{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
-	if len(m.Header) > 0 {
-		if s.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
-			return nil, fmt.Errorf("read %s: headers: %w", stream, err)
-		}
+	if len(m.Header) > 0 { // unreadable ones are none, as in what a consumer delivers
+		s.Header, _ = nats.DecodeHeadersMsg(m.Header)
 	}
 	s.Event, s.Err = b.Open(ctx, s.Header, s.Data)
 	return s, nil
+}
+
+// At tells where and when the first message of a stream at or after seq was stored, whatever it
+// holds, from the leader. [ErrNone] past the end.
+func (b *Bus) At(ctx context.Context, stream string, seq uint64, filter string) (uint64, time.Time, error) {
+	m, err := b.raw(ctx, stream, map[string]any{"seq": max(seq, 1), "next_by_subj": filter})
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	return m.Seq, m.Time, nil
 }
 
 // Delete removes one message by sequence. Removing what is gone is no error.

@@ -137,6 +137,26 @@ func TestBodyRoundTrip(t *testing.T) {
 	}
 }
 
+// A body stays what it was, whoever knows its id: results and staged turns rest on it.
+func TestBodyIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	b := natstest.Start(t).Bus()
+	want := bytes.Repeat([]byte("x"), 300<<10)
+	ref, err := b.PutBody(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(strings.TrimPrefix(ref, "toolwire-body:"), "?")
+	for i := range 3 {
+		if _, err := b.Conn().Request(b.Body(id, i), []byte("forged"), time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := b.GetBody(t.Context(), ref); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+}
+
 func TestBodyRefused(t *testing.T) {
 	t.Parallel()
 	b := natstest.Start(t).Bus()

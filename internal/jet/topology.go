@@ -29,7 +29,7 @@ func (n Names) WorkStream() string { return n.stream("WORK") }
 // QuestionsStream holds the open questions to people and other systems.
 func (n Names) QuestionsStream() string { return n.stream("QUESTIONS") }
 
-// InboxStream holds what is said to dispatchers: answers, cancels, steps, suspends.
+// InboxStream holds what is said to dispatchers: cancels and steps.
 func (n Names) InboxStream() string { return n.stream("INBOX") }
 
 // TimersStream holds message schedules and what they fire.
@@ -75,7 +75,7 @@ func (n Names) StreamOf(subject string) string {
 		return n.WorkStream()
 	case "require":
 		return n.QuestionsStream()
-	case "answer", "cancel", "step", "suspend":
+	case "cancel", "step":
 		return n.InboxStream()
 	case "timer", "due":
 		return n.TimersStream()
@@ -87,6 +87,13 @@ func (n Names) StreamOf(subject string) string {
 		return n.DeadStream()
 	}
 	return ""
+}
+
+// Answerable says whether an answer may be published to a subject that whoever asked has named. It goes
+// out with the rights of this process: under a subject of the server's or of the installation's it would
+// not be an answer, but an order, a bucket's entry or a fact.
+func (n Names) Answerable(reply string) bool {
+	return reply != "" && reply[0] != '$' && !strings.HasPrefix(reply, n.Prefix()+".")
 }
 
 // Durable consumers.
@@ -156,18 +163,20 @@ func (n Names) Streams(c Config) []jetstream.StreamConfig {
 		}),
 		// dispatchers → approvers and other systems; its content is the list of open questions.
 		once(jetstream.StreamConfig{Name: n.QuestionsStream(), Subjects: []string{n.Under("require")}, RePublish: live("require")}),
-		// agents, approvers, workers → dispatchers.
+		// agents, workers → dispatchers. Only what a consumer takes: anything else would stay for
+		// ever, and nothing older than it may be forgotten.
 		{
 			Name: n.InboxStream(), Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew,
-			Subjects: []string{n.Under("answer"), n.Under("cancel"), n.Under("step"), n.Under("suspend")},
+			Subjects: []string{n.Under("cancel"), n.Under("step")},
 		},
 		// dispatchers only. Never any age or size limit: a limit deletes timers unfired.
 		{
 			Name: n.TimersStream(), Subjects: []string{n.Under("timer"), n.Under("due")},
 			Retention: jetstream.WorkQueuePolicy, AllowMsgSchedules: true,
 		},
-		// whoever sends a body too large for an event → whoever has its id.
-		{Name: n.BodiesStream(), Subjects: []string{n.Under("body")}, MaxAge: c.BodyAge, AllowDirect: true},
+		// whoever sends a body too large for an event → whoever has its id. A body never changes: results
+		// and staged turns rest on it.
+		once(jetstream.StreamConfig{Name: n.BodiesStream(), Subjects: []string{n.Under("body")}, MaxAge: c.BodyAge, AllowDirect: true}),
 		// workers → workers: documents of tools, compare-and-set by expected sequence.
 		{Name: n.StateStream(), Subjects: []string{n.Under("state")}, MaxMsgsPerSubject: 1},
 		// dispatchers, workers → operators.

@@ -120,6 +120,9 @@ func (s *Server) Lasting(opts ...nats.Option) *nats.Conn {
 	return nc
 }
 
+// Dial opens a connection without a client, for what no client would send. It is the caller's to close.
+func (s *Server) Dial() (net.Conn, error) { return dialer{s}.InProcessConn() }
+
 func (s *Server) connect(opts []nats.Option) *nats.Conn {
 	s.tb.Helper()
 	nc, err := nats.Connect("", append([]nats.Option{nats.InProcessServer(dialer{s})}, opts...)...)

@@ -1,0 +1,151 @@
+package dispatcher_test
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit"
+)
+
+// broken publishes a message with headers that no client can read, by a client that does not care.
+func (w *world) broken(subject, data string) {
+	w.Helper()
+	nc, err := w.srv.Dial()
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	const header = "NATS/1.0\r\nno colon\r\n\r\n"
+	go func() {
+		_, _ = fmt.Fprintf(nc, "CONNECT {\"headers\":true}\r\nHPUB %s %d %d\r\n%s%s\r\nPING\r\n", subject, len(header), len(header)+len(data), header, data)
+	}()
+	for in := bufio.NewScanner(nc); in.Scan(); {
+		if in.Text() == "PONG" {
+			return
+		}
+	}
+	w.Fatal("no answer of the server")
+}
+
+// What lies in INBOX for nobody to take pins no fact: else one stray message filled JOURNAL for good.
+func TestStrayInboxMessageHoldsNoHorizon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.dispatcher()
+		w.register(d, bookDef())
+		for _, s := range []string{"answer.mallory.s.t.c.r", "suspend.s.t.c", "answer.x", "step.x", "cancel.x", "step.s.t.u", "cancel.a.b=zz.c"} {
+			w.raw(&nats.Msg{Subject: w.bus.Prefix() + "." + s, Data: []byte("junk")})
+		}
+		w.submit("t", call("c", "nothing", ""))
+		w.want(key("t", "c"), 5*time.Second, events.ReasonNotFound)
+		wait(20 * time.Minute)
+		if n := w.count(w.bus.JournalStream(), ">"); n != 0 {
+			t.Errorf("%d facts of a call that ended 20 minutes ago", n)
+		}
+	})
+}
+
+// A message whose headers no client can read is a dead letter like any other, and is in nobody's way:
+// not of a cancellation, and not of the forgetting of older and younger facts.
+func TestUnreadableHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.dispatcher()
+		w.register(d, bookDef())
+		body := `{"calls":[{"id":"c","name":"book"}]}`
+		for _, turn := range []string{"bad1", "bad2"} {
+			w.broken(w.bus.Calls("local", "s", events.TurnID(turn)), body)
+		}
+		w.broken(w.bus.Cancel("local", "s", "bad1"), `{}`)
+		w.cancel("bad2")
+		w.want(key("bad1", "c"), 5*time.Second, events.ReasonMalformed)
+		w.want(key("bad2", "c"), 5*time.Second, events.ReasonMalformed)
+		w.broken(w.bus.Work("shop", "book", key("bad3", "c")), `{}`)
+		wait(time.Minute)
+		w.status("404", "local", events.OpCancel, events.CancelRequest{Session: "s", Turn: "bad1"})
+		if n := w.count(w.bus.InboxStream(), ">"); n != 0 {
+			t.Errorf("%d cancels are tried again and again", n)
+		}
+		w.want(key("bad3", "c"), 15*time.Minute, events.ReasonDeadLetter)
+		wait(20 * time.Minute)
+		for _, stream := range []string{w.bus.CallsStream(), w.bus.JournalStream(), w.bus.WorkStream()} {
+			if n := w.count(stream, ">"); n != 0 {
+				t.Errorf("%s: %d messages are never forgotten", stream, n)
+			}
+		}
+	})
+}
+
+// What is wrong with a turn is said to each of its calls, in few words however much of it is wrong.
+func TestRefusalIsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.dispatcher()
+		w.register(d, bookDef())
+		huge := strings.Repeat("x", 60<<10) // the server takes 64 KiB of headers
+		for turn, h := range map[string]nats.Header{
+			"type":    {"ce-specversion": {"1.0"}, "ce-id": {"i"}, "ce-source": {"/a"}, "ce-type": {huge}},
+			"version": {"ce-specversion": {huge}},
+			"escape":  {"ce-specversion": {"1.0"}, "ce-id": {huge + "%"}},
+			"time":    {"ce-specversion": {"1.0"}, "ce-id": {"i"}, "ce-source": {"/a"}, "ce-type": {"t"}, "ce-time": {huge}},
+			"content": {"ce-specversion": {"1.0"}, "ce-id": {"i"}, "ce-source": {"/a"}, "ce-type": {"t"}, "Content-Type": {huge}},
+			"name":    {"ce-specversion": {"1.0"}, "ce-" + huge + "-": {"v"}},
+			"media":   {"Content-Type": {"application/cloudevents" + huge}},
+			"body":    nil,
+		} {
+			data := `{"calls":[{"id":"c","name":"book"}]}`
+			if h == nil { // structured mode
+				data = `{"specversion":"1.0","id":"i","source":"/a","type":"` + strings.Repeat(huge, 8) + `","data":` + data + `}`
+			}
+			w.raw(&nats.Msg{Subject: w.bus.Calls("local", "s", events.TurnID(turn)), Header: h, Data: []byte(data)})
+			if r := w.want(key(turn, "c"), 5*time.Second, events.ReasonMalformed); len(text(r)) > 2048 {
+				t.Errorf("%s: the refusal has %d bytes", turn, len(text(r)))
+			}
+		}
+	})
+}
+
+// A start that names a process by more than a subject may hold is that of a process that nobody can
+// ask: the question would cost the connection.
+func TestStartOfAnImpossibleProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.dispatcher()
+		w.register(d, []toolkit.Definition{quick(bookDef(), time.Minute)}...)
+		w.submit("t", call("c", "book", ""))
+		wait(time.Second)
+		e, err := events.New(events.Attributes{ID: "start", Source: "/workers/x", Type: events.TypeToolResultStart},
+			events.ToolResultStart{CallID: "c", Instance: strings.Repeat("i", 5000), Nonce: "n", Worker: "x", At: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.bus.Store(t.Context(), jet.Out{Subject: w.bus.Start(key("t", "c")), Event: e}); err != nil {
+			t.Fatal(err)
+		}
+		w.want(key("t", "c"), 3*time.Minute, events.ReasonOutcomeUnknown)
+	})
+}
+
+// Work on a subject that names no call is kept for an operator like any other message.
+func TestWorkOnAnImpossibleSubject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.dispatcher()
+		w.raw(&nats.Msg{Subject: w.bus.Prefix() + ".work.nobody.junk", Data: []byte("junk")})
+		wait(12 * time.Minute)
+		if n := w.count(w.bus.WorkStream(), ">"); n != 0 {
+			t.Errorf("%d work left", n)
+		}
+		if n := w.count(w.bus.DeadStream(), w.bus.Prefix()+".dead.work.>"); n != 1 {
+			t.Errorf("%d dead letters, want 1", n)
+		}
+	})
+}
