@@ -84,7 +84,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(),
 		a.applyCommand(), a.callCommand(), a.toolsCommand(), a.callsCommand(),
-		a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.doctorCommand(), a.benchCommand(),
+		a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.authCommand(), a.doctorCommand(), a.benchCommand(),
 		a.versionCommand(),
 	)
 	return root

@@ -33,6 +33,14 @@ type Server struct {
 type User struct {
 	Name               string
 	Publish, Subscribe []string
+	Replies            bool // may answer what it was asked
+}
+
+func (u User) response() *server.ResponsePermission {
+	if !u.Replies {
+		return nil
+	}
+	return &server.ResponsePermission{MaxMsgs: 1, Expires: time.Minute}
 }
 
 // password is everybody's.
@@ -68,6 +76,7 @@ func (s *Server) start() {
 		opts.Users = append(opts.Users, &server.User{Username: u.Name, Password: password, Permissions: &server.Permissions{
 			Publish:   &server.SubjectPermission{Allow: u.Publish},
 			Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
+			Response:  u.response(),
 		}})
 	}
 	srv, err := server.NewServer(opts)
