@@ -15,6 +15,7 @@ import (
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/internal/natstest"
+	"github.com/toolwire/toolwire/toolkit"
 )
 
 func TestAttachFromAnotherProcess(t *testing.T) {
@@ -162,25 +163,56 @@ func TestTools(t *testing.T) {
 	if err != nil || tool.Info.Pool != "p" {
 		t.Fatalf("got %+v, %v", tool, err)
 	}
-	const schema = `{"type":"object","x-big":12345678901234567890}`
-	for name, shape := range map[string]struct {
-		got  any
-		want string
-	}{
-		"mcp":       {tool.MCP(), `{"name":"bake","description":"Does it.","inputSchema":` + schema + `,"annotations":{"destructiveHint":true,"idempotentHint":false,"readOnlyHint":false}}`},
-		"responses": {tool.OpenAI(), `{"type":"function","name":"bake","description":"Does it.","parameters":` + schema + `,"strict":null}`},
-		"chat":      {tool.OpenAIChat(), `{"type":"function","function":{"name":"bake","description":"Does it.","parameters":` + schema + `}}`},
-		"anthropic": {tool.Anthropic(), `{"name":"bake","description":"Does it.","input_schema":` + schema + `}`},
-	} {
-		if b, err := json.Marshal(shape.got); err != nil || string(b) != shape.want {
-			t.Errorf("%s:\n got %s, %v\nwant %s", name, b, err, shape.want)
-		}
-	}
 	if _, err := c.Tool(t.Context(), "none"); !errors.Is(err, agent.ErrNotFound) {
 		t.Errorf("no such tool: got %v, want ErrNotFound", err)
 	}
 	if _, err := c.Tool(t.Context(), ""); !errors.Is(err, agent.ErrInvalid) {
 		t.Errorf("no name: got %v, want ErrInvalid", err)
+	}
+}
+
+// A listing is of one revision: it begins again if a page is of another, and not for ever.
+func TestList(t *testing.T) {
+	t.Parallel()
+	_, f, c := setup(t, nil)
+	for _, n := range []string{"1st", "bake", "call"} {
+		def := `{"name":"` + n + `","description":"Does it.","inputSchema":{"type":"object","x-big":12345678901234567890}}`
+		f.listed = append(f.listed, events.ToolInfo{Definition: json.RawMessage(def), Hash: "h", Pool: "p"})
+	}
+	f.next(1, 2, 2, 2) // of the pages: the first two differ
+	l, err := c.List(t.Context(), "s")
+	if err != nil || len(l.Tools) != 3 || l.Session != "s" || l.SessionRevision != 2 || l.ConfigRevision != 12 {
+		t.Fatalf("got %+v, %v", l, err)
+	}
+	const schema = `{"type":"object","x-big":12345678901234567890`
+	for name, c := range map[string]struct {
+		got  toolkit.Exported
+		want string
+	}{
+		"mcp":       {l.MCP(), `{"name":"bake","description":"Does it.","inputSchema":` + schema + `},"annotations":{"destructiveHint":true,"idempotentHint":false,"readOnlyHint":false}}`},
+		"openai":    {l.OpenAI(), `{"type":"function","function":{"name":"bake","description":"Does it.","parameters":` + schema + `,"properties":{},"required":[]}}}`},
+		"responses": {l.Responses(), `{"type":"function","name":"bake","description":"Does it.","parameters":` + schema + `,"properties":{}},"strict":false}`},
+		"anthropic": {l.Anthropic(), `{"name":"bake","description":"Does it.","input_schema":` + schema + `,"properties":{}}}`},
+	} {
+		if len(c.got.Tools) != 3 || string(c.got.Tools[1]) != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, c.got.Tools, c.want)
+		}
+	}
+	if got := l.OpenAI().Resolve("_1st_e01ddf65"); got != "1st" {
+		t.Errorf("the alias leads to %q: %s", got, l.OpenAI().Tools[0])
+	}
+
+	f.next(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	if _, err := c.List(t.Context(), "s"); !errors.Is(err, agent.ErrConflict) {
+		t.Errorf("changed all the time: got %v, want ErrConflict", err)
+	}
+	if _, err := c.List(t.Context(), "\xff"); !errors.Is(err, agent.ErrInvalid) {
+		t.Errorf("no session's id: got %v, want ErrInvalid", err)
+	}
+	f.next()
+	f.listed = nil
+	if l, err := c.List(t.Context(), ""); err != nil || len(l.Tools) != 0 || string(l.Anthropic().JSON()) != "[]" {
+		t.Errorf("no tools: got %+v, %v", l, err)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 func connect() (nc *nats.Conn, done func()) {
 	tb := new(exampleTB)
 	srv := natstest.Start(tb)
-	startFleet(tb, srv.Bus(), echo)
+	f := startFleet(tb, srv.Bus(), echo)
+	f.listed = []events.ToolInfo{{Definition: json.RawMessage(`{"name":"echo","description":"Says it again.","inputSchema":{}}`)}}
 	return srv.Conn(), tb.end
 }
 
@@ -99,6 +100,34 @@ func ExampleClient_Call() {
 	r, err := c.Call(context.Background(), "s-1", "echo", json.RawMessage(`"hello"`))
 	fmt.Println(r.State, r.Text(), err)
 	// Output: success "hello" <nil>
+}
+
+// A model is given the tools of its session as its API takes them; the names in its calls lead back.
+func ExampleClient_List() {
+	nc, done := connect()
+	defer done()
+	ctx := context.Background()
+	c, err := agent.New(nc, agent.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	listing, err := c.List(ctx, "s-1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tools := listing.Anthropic()
+	fmt.Printf("%s\n", tools.JSON()) // "tools" of the request
+	for _, r := range tools.Remarks {
+		fmt.Println(r.Tool, r.Text)
+	}
+	r, err := c.Call(ctx, "s-1", tools.Resolve("echo"), json.RawMessage(`"hello"`)) // as the model said
+	fmt.Println(r.Text(), err)
+	// Output:
+	// [{"name":"echo","description":"Says it again.","input_schema":{"type":"object","properties":{}}}]
+	// "hello" <nil>
 }
 
 // A process that died after it had submitted a turn takes it up again: it submits the same, or

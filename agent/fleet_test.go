@@ -31,6 +31,8 @@ type fleet struct {
 	asked  map[string]int // operations of the API
 	listed []events.ToolInfo
 	letter map[uint64]events.DeadLetter
+
+	revisions []uint64 // of the next pages of tools
 }
 
 // run answers a call; false leaves it without a result.
@@ -256,6 +258,13 @@ func (f *fleet) cancel(ctx context.Context, a events.AgentID, req []byte) (any, 
 	return out, nil
 }
 
+// next says at which revisions the next pages of tools are.
+func (f *fleet) next(revisions ...uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revisions = revisions
+}
+
 func (f *fleet) tools(_ context.Context, _ events.AgentID, req []byte) (any, error) {
 	var q events.ToolsRequest
 	if err := json.Unmarshal(req, &q); err != nil {
@@ -263,6 +272,12 @@ func (f *fleet) tools(_ context.Context, _ events.AgentID, req []byte) (any, err
 	}
 	const page = 2
 	var out events.ToolsReply
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.revisions) > 0 {
+		out.SessionRevision, out.ConfigRevision = f.revisions[0], f.revisions[0]+10
+		f.revisions = f.revisions[1:]
+	}
 	for _, t := range f.listed {
 		switch {
 		case nameOf(t) <= string(q.After):

@@ -10,35 +10,19 @@ import (
 	"github.com/toolwire/toolwire/toolkit"
 )
 
-// Tool is a registered tool: how it is called, and what is known of it now. The shapes in which
-// model APIs want it are MCP, OpenAI (Responses), OpenAIChat and Anthropic.
+// Tool is a registered tool: how it is called, and what is known of it now.
 type Tool struct {
 	toolkit.Definition
 	Info events.ToolInfo
 }
 
-// OpenAIChat is the tool as the Chat Completions API wants it.
-func (t Tool) OpenAIChat() any {
-	type function struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters"`
-		Strict      *bool           `json:"strict,omitempty"`
-	}
-	return struct {
-		Type     string   `json:"type"`
-		Function function `json:"function"`
-	}{"function", function{string(t.Name), t.Description, t.InputSchema, t.Strict}}
-}
-
-// Tools lists the tools that a session may call, sorted by name, a page at a time.
+// Tools lists the tools that a session may call, sorted by name, a page at a time. [Client.List] has
+// them at one revision, and in the shapes that models want.
 // Errors: [ErrInvalid], [ErrDenied], [ErrUnavailable].
 func (c *Client) Tools(ctx context.Context, session events.SessionID) iter.Seq2[Tool, error] {
 	return func(yield func(Tool, error) bool) {
-		req := events.ToolsRequest{Session: session}
-		for {
-			var page events.ToolsReply
-			if err := c.ask(ctx, events.OpTools, req, &page); err != nil {
+		for page, err := range c.pages(ctx, session) {
+			if err != nil {
 				yield(Tool{}, err)
 				return
 			}
@@ -47,11 +31,30 @@ func (c *Client) Tools(ctx context.Context, session events.SessionID) iter.Seq2[
 				if !yield(t, err) || err != nil {
 					return
 				}
-				req.After = t.Name
 			}
-			if !page.More || len(page.Tools) == 0 {
+		}
+	}
+}
+
+// pages reads the pages of a listing.
+func (c *Client) pages(ctx context.Context, session events.SessionID) iter.Seq2[events.ToolsReply, error] {
+	return func(yield func(events.ToolsReply, error) bool) {
+		req := events.ToolsRequest{Session: session}
+		for {
+			var page events.ToolsReply
+			if err := c.ask(ctx, events.OpTools, req, &page); err != nil {
+				yield(page, err)
 				return
 			}
+			if !yield(page, nil) || !page.More || len(page.Tools) == 0 {
+				return
+			}
+			last, err := newTool(page.Tools[len(page.Tools)-1])
+			if err != nil {
+				yield(page, err)
+				return
+			}
+			req.After = last.Name
 		}
 	}
 }

@@ -64,36 +64,6 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// A-39, T-88, T-91: a schema given raw is passed on as it is: $defs stay at the root, nothing is
-// added beside anyOf.
-func TestRawSchemasPassAsTheyAre(t *testing.T) {
-	t.Parallel()
-	const schema = `{"type":"object","properties":{"f":{"anyOf":[{"$ref":"#/$defs/f"},{"type":"null"}]}},"$defs":{"f":{"properties":{"next":{"$ref":"#/$defs/f"}}}},"definitions":{}}`
-	d := toolkit.Definition{Name: "a", InputSchema: json.RawMessage(schema)}
-	for _, shape := range []any{d, d.MCP(), d.OpenAI(), d.Anthropic()} {
-		b, err := json.Marshal(shape)
-		if err != nil || !strings.Contains(string(b), schema) {
-			t.Errorf("got %s, %v", b, err)
-		}
-	}
-}
-
-func TestShapes(t *testing.T) {
-	t.Parallel()
-	strict := true
-	d := toolkit.Definition{Name: "a", Description: "d", InputSchema: json.RawMessage(`{"type":"object"}`), ReadOnly: true, Strict: &strict}
-	for want, shape := range map[string]any{
-		`{"name":"a","description":"d","inputSchema":{"type":"object"},"annotations":{"destructiveHint":false,"idempotentHint":false,"readOnlyHint":true}}`: d.MCP(),
-		`{"type":"function","name":"a","description":"d","parameters":{"type":"object"},"strict":true}`:                                                     d.OpenAI(),
-		`{"name":"a","description":"d","input_schema":{"type":"object"},"strict":true}`:                                                                     d.Anthropic(),
-	} {
-		got, err := json.Marshal(shape)
-		if err != nil || string(got) != want {
-			t.Errorf("got %s, want %s (%v)", got, want, err)
-		}
-	}
-}
-
 func FuzzDefinition(f *testing.F) {
 	f.Add([]byte(`{"name":"a","description":"d","inputSchema":{"type":"object"},"timeout":"5m"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -306,30 +276,5 @@ func TestDuration(t *testing.T) {
 	}
 	if d = full(); d.AttemptTimeout() != 90*time.Second || d.QueueLimit() != time.Hour || d.Fenced() {
 		t.Error("what is set does not count")
-	}
-}
-
-// The shapes for the APIs of models pass the schema on byte for byte; strict is set, or not.
-func TestShapesPassSchemasOn(t *testing.T) {
-	t.Parallel()
-	const schema = `{"type":"object","properties":{"z":{"$ref":"#/$defs/z"},"a":{}},"$defs":{"z":{"const":12345678901234567890}}}`
-	strict := true
-	plain := toolkit.Definition{Name: "a", InputSchema: json.RawMessage(schema)}
-	rich := plain
-	rich.Title, rich.Description, rich.OutputSchema, rich.Strict = "A", "d", json.RawMessage(`{"type":"object"}`), &strict
-	rich.ReadOnly, rich.Idempotent = true, true
-	for want, shape := range map[string]any{
-		`{"name":"a","inputSchema":` + schema + `,"annotations":{"destructiveHint":true,"idempotentHint":false,"readOnlyHint":false}}`: plain.MCP(),
-		`{"name":"a","title":"A","description":"d","inputSchema":` + schema + `,"outputSchema":{"type":"object"},` +
-			`"annotations":{"destructiveHint":false,"idempotentHint":true,"readOnlyHint":true}}`: rich.MCP(),
-		`{"type":"function","name":"a","parameters":` + schema + `,"strict":null}`:                   plain.OpenAI(),
-		`{"type":"function","name":"a","description":"d","parameters":` + schema + `,"strict":true}`: rich.OpenAI(),
-		`{"name":"a","input_schema":` + schema + `}`:                                                 plain.Anthropic(),
-		`{"name":"a","description":"d","input_schema":` + schema + `,"strict":true}`:                 rich.Anthropic(),
-	} {
-		got, err := json.Marshal(shape)
-		if err != nil || string(got) != want {
-			t.Errorf("got  %s\nwant %s (%v)", got, want, err)
-		}
 	}
 }

@@ -161,11 +161,10 @@ func (x *exporter) prepare(t *exportTool) error {
 	if t.schema, err = compact(root.bytes()); err != nil {
 		return err
 	}
-	if _, err := compile(t.schema); err != nil {
-		return fmt.Errorf("its schema cannot be said in this API: %w", err)
-	}
-	if x.model && t.Strict != nil && *t.Strict {
-		x.makeStrict(t)
+	if !x.model || t.Strict == nil || !*t.Strict || !x.makeStrict(t) {
+		if _, err := compile(t.schema); err != nil {
+			return fmt.Errorf("its schema cannot be said in this API: %w", err)
+		}
 	}
 	if len(t.OutputSchema) > 0 && !x.model {
 		x.suitOutput(t)

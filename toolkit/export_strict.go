@@ -24,7 +24,7 @@ type strictUse struct{ tools, optional, unions, properties, enum int }
 // makeStrict makes the schema one of a strict tool. Optional arguments may then be null, which counts
 // as absent where the tool runs. What that API cannot enforce is left to validation there; where the schema's
 // form cannot be kept, the tool is exported without strict.
-func (x *exporter) makeStrict(t *exportTool) {
+func (x *exporter) makeStrict(t *exportTool) bool {
 	w := &strictWriter{strictRules: *x.strict}
 	schema, err := w.write(t.schema)
 	if err == nil {
@@ -37,10 +37,11 @@ func (x *exporter) makeStrict(t *exportTool) {
 		x.remark("not strict: %v", err)
 		loose := false
 		t.Strict = &loose
-		return
+		return false
 	}
 	x.used.tools, x.used.optional, x.used.unions = x.used.tools+1, x.used.optional+w.use.optional, x.used.unions+w.use.unions
 	t.schema = schema
+	return true
 }
 
 // fits says whether one more strict tool is within what the API allows.

@@ -27,25 +27,34 @@ func (a *app) toolsCommand() *cobra.Command {
 }
 
 func (a *app) toolsLsCommand() *cobra.Command {
-	session := ""
+	session, format := "", ""
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the tools, who runs them, and what waits",
 		Long: "Lists the registered tools: the worker program and the groups they are of, whether a call would run\n" +
 			"soon, the workers alive, and the calls of their whole pool that wait and that run.\n" +
 			"READY is yes; no, if nobody runs it; beware, if something is wrong that `toolwire tools show` tells; or\n" +
 			"asked, if a person or another system answers it.",
-		Example: "  toolwire tools ls\n  toolwire tools ls --json | jq -r '.[].definition.name'",
-		Args:    args(0, 0),
+		Example: "  toolwire tools ls\n  toolwire tools ls --json | jq -r '.[].definition.name'\n" +
+			"  toolwire tools ls --session s-1 --format anthropic   # the tools of a request to a model",
+		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			export, err := exportFor(format)
+			if err != nil {
+				return err
+			}
 			c, l, done, err := a.client("tools ls")
 			if err != nil {
 				return err
 			}
 			defer done()
+			if export != nil {
+				return a.diagnose(cmd.Context(), l, a.toolsExport(cmd.Context(), c, events.SessionID(session), export))
+			}
 			return a.diagnose(cmd.Context(), l, a.toolsLs(cmd.Context(), c, events.SessionID(session)))
 		},
 	}
 	cmd.Flags().StringVar(&session, "session", "", "only what this session may call")
+	formatFlag(cmd, &format)
 	a.jsonFlag(cmd)
 	return cmd
 }
@@ -134,6 +143,10 @@ func (a *app) toolsShowCommand() *cobra.Command {
 			"  toolwire tools show demo_sleep --wait 10s   # until a worker runs it",
 		Args: args(1, 1), ValidArgsFunction: a.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			export, err := exportFor(format)
+			if err != nil {
+				return err
+			}
 			c, l, done, err := a.client("tools show")
 			if err != nil {
 				return err
@@ -141,12 +154,11 @@ func (a *app) toolsShowCommand() *cobra.Command {
 			defer done()
 			name := events.ToolName(args[0])
 			awaitWorker(cmd.Context(), c, name, wait)
-			return a.diagnose(cmd.Context(), l, a.toolsShow(cmd.Context(), c, name, format))
+			return a.diagnose(cmd.Context(), l, a.toolsShow(cmd.Context(), c, name, export))
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "print JSON as a model's API wants it: `api` is mcp, openai, openai-chat or anthropic")
+	formatFlag(cmd, &format)
 	cmd.Flags().DurationVar(&wait, "wait", 0, "wait at most so long for a worker that runs it")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"mcp", "openai", "openai-chat", "anthropic"}, cobra.ShellCompDirectiveNoFileComp))
 	a.jsonFlag(cmd)
 	return cmd
 }
@@ -168,27 +180,18 @@ func awaitWorker(ctx context.Context, c *agent.Client, name events.ToolName, lim
 	}
 }
 
-func (a *app) toolsShow(ctx context.Context, c *agent.Client, name events.ToolName, format string) error {
-	var shape func(agent.Tool) any
-	switch format {
-	case "":
-	case "mcp":
-		shape = func(t agent.Tool) any { return t.MCP() }
-	case "openai":
-		shape = func(t agent.Tool) any { return t.OpenAI() }
-	case "openai-chat":
-		shape = func(t agent.Tool) any { return t.OpenAIChat() }
-	case "anthropic":
-		shape = func(t agent.Tool) any { return t.Anthropic() }
-	default:
-		return usagef("format %q; give mcp, openai, openai-chat or anthropic with --format", format)
-	}
+func (a *app) toolsShow(ctx context.Context, c *agent.Client, name events.ToolName, export exportFunc) error {
 	t, err := c.Tool(ctx, name)
 	switch {
 	case err != nil:
 		return err
-	case shape != nil:
-		return a.printJSON(shape(t))
+	case export != nil:
+		e := export([]toolkit.Definition{t.Definition})
+		a.remark(e)
+		if len(e.Tools) == 0 {
+			return fmt.Errorf("tool %q cannot be exported", name)
+		}
+		return a.printJSON(e.Tools[0])
 	case a.json:
 		return a.printJSON(t.Info)
 	}
