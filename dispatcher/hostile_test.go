@@ -190,3 +190,30 @@ func TestLargeTurnsTakeTurns(t *testing.T) {
 		}
 	})
 }
+
+// Announcements that are refused leave nothing behind, however many names they have.
+func TestRefusedAnnouncementsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.dispatcher()
+		const names = 500
+		for i := range names {
+			name := events.ToolName(fmt.Sprint("t", i))
+			e, err := events.New(events.Attributes{ID: "a", Source: "/w", Type: events.TypeAnnounce},
+				events.Announce{Worker: "evil", Instance: "i", Pool: "evil", Tool: name, Definition: "00", StartedAt: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, data := events.Encode(e)
+			w.raw(&nats.Msg{Subject: w.bus.Announce("evil", name), Header: h, Data: data})
+		}
+		wait(time.Second)
+		if n := d.Refusals(); n != names {
+			t.Fatalf("%d refusals, want %d", n, names)
+		}
+		wait(time.Minute)
+		if n := d.Refusals(); n != 0 {
+			t.Errorf("%d refusals are remembered", n)
+		}
+	})
+}
