@@ -54,6 +54,7 @@ func (d *Dispatcher) hearAnnouncements(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			d.registry.expire()
 			for _, ann := range d.presence.expire() {
 				d.workerChanged(ann, "lost")
 			}

@@ -153,14 +153,14 @@ func (d *Dispatcher) answer(ctx context.Context, op operation, r micro.Request) 
 	m := nats.NewMsg(r.Reply())
 	out, err := d.ask(ctx, op, r)
 	if stored, ok := out.(*jet.Stored); ok && err == nil {
-		m.Data, m.Header = stored.Data, withoutOrders(stored.Header)
+		m.Data, m.Header = stored.Data, jet.WithoutOrders(stored.Header)
 	} else if err == nil {
 		m.Data, err = events.Marshal(out)
 	}
 	if err != nil {
 		code, text := http.StatusServiceUnavailable, "the dispatcher could not answer; ask again"
 		if bad, ok := errors.AsType[*refusedError](err); ok {
-			code, text = bad.code, clean(bad.text)
+			code, text = bad.code, jet.OneLine(bad.text)
 		} else {
 			d.log.Warn().Err(err).Str("subject", r.Subject()).Msg("api request failed")
 		}

@@ -99,6 +99,7 @@ type Dispatcher struct {
 	infos    infoCache
 	sessions *sessions
 	steps    stepper
+	large    chan struct{} // a place for each turn whose data came from BODIES, while it is handled
 
 	running   atomic.Bool
 	loaded    atomic.Bool  // the registry's first state is in
@@ -126,6 +127,7 @@ func New(nc *nats.Conn, cfg Config) (*Dispatcher, error) {
 	return &Dispatcher{
 		cfg: cfg, bus: bus, log: log,
 		registry: newRegistry(bus, log), presence: newPresence(), metrics: newMetrics(), sessions: newSessions(bus),
+		large: make(chan struct{}, largeTurns),
 	}, nil
 }
 

@@ -9,3 +9,10 @@ func (d *Dispatcher) SetFault(f func(step string) error) { d.fault = f }
 
 // Tools is how many tools the dispatcher knows.
 func (d *Dispatcher) Tools() int { return len(d.registry.snapshot().tools) }
+
+// Refusals is of how many tools an announcement is refused.
+func (d *Dispatcher) Refusals() int {
+	d.registry.mu.Lock()
+	defer d.registry.mu.Unlock()
+	return len(d.registry.refused)
+}

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolwire/toolwire/dispatcher"
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/toolkit"
@@ -146,6 +148,72 @@ func TestWorkOnAnImpossibleSubject(t *testing.T) {
 		}
 		if n := w.count(w.bus.DeadStream(), w.bus.Prefix()+".dead.work.>"); n != 1 {
 			t.Errorf("%d dead letters, want 1", n)
+		}
+	})
+}
+
+// Of turns that are large, a few are handled at once, and all of them in the end: hundreds of small events
+// may stand for one body of 16 MiB each.
+func TestLargeTurnsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d, err := dispatcher.New(w.srv.Conn(), dispatcher.Config{NoHistory: true, Logger: w.logs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var now, most atomic.Int32
+		d.SetFault(func(step string) error {
+			if step == "settle.start" {
+				most.Store(max(most.Load(), now.Add(1)))
+				wait(100 * time.Millisecond)
+				now.Add(-1)
+			}
+			return nil
+		})
+		w.register(w.start(d), bookDef())
+		ref, err := w.bus.PutBody(t.Context(), []byte(`{"calls":[{"id":"c","name":"nothing"}],"x":"`+strings.Repeat("x", 1<<20)+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const turns = 100
+		for i := range turns {
+			e := events.Event{Attributes: events.Attributes{ID: "i", Source: "/a", Type: events.TypeToolCalls, DataRef: ref}}
+			if _, err := w.bus.Store(t.Context(), jet.Out{Subject: w.bus.Calls("local", "s", events.TurnID(fmt.Sprint("t", i))), Event: e}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range turns {
+			w.want(key(fmt.Sprint("t", i), "c"), time.Minute, events.ReasonNotFound)
+		}
+		if most.Load() > 8 {
+			t.Errorf("%d large turns at once", most.Load())
+		}
+	})
+}
+
+// Announcements that are refused leave nothing behind, however many names they have.
+func TestRefusedAnnouncementsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		d := w.dispatcher()
+		const names = 500
+		for i := range names {
+			name := events.ToolName(fmt.Sprint("t", i))
+			e, err := events.New(events.Attributes{ID: "a", Source: "/w", Type: events.TypeAnnounce},
+				events.Announce{Worker: "evil", Instance: "i", Pool: "evil", Tool: name, Definition: "00", StartedAt: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, data := events.Encode(e)
+			w.raw(&nats.Msg{Subject: w.bus.Announce("evil", name), Header: h, Data: data})
+		}
+		wait(time.Second)
+		if n := d.Refusals(); n != names {
+			t.Fatalf("%d refusals, want %d", n, names)
+		}
+		wait(time.Minute)
+		if n := d.Refusals(); n != 0 {
+			t.Errorf("%d refusals are remembered", n)
 		}
 	})
 }

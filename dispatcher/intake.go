@@ -22,6 +22,9 @@ const (
 	relievedAt  = 75
 	// hopelessTries is how often a turn is delivered before its missing body counts as lost.
 	hopelessTries = 5
+	// largeTurns is how many turns with their data in BODIES are handled at once, whatever the slots: a
+	// small event may stand for [jet.BodyMax].
+	largeTurns = 8
 	// maxPassedOn is the most bytes of the attributes that travel on with every call of a turn.
 	maxPassedOn = 4096
 )
@@ -100,6 +103,14 @@ func (d *Dispatcher) giveBack(del *jet.Delivery, err error) {
 var errDied = errors.New("dispatcher: died here")
 
 func (d *Dispatcher) handleTurn(ctx context.Context, del *jet.Delivery) error {
+	if head, err := events.Decode(del.Header, del.Data); err == nil && head.DataRef != "" {
+		select {
+		case d.large <- struct{}{}:
+			defer func() { <-d.large }()
+		case <-ctx.Done():
+			return fmt.Errorf("wait for other large turns: %w", context.Cause(ctx))
+		}
+	}
 	t, e, err := d.readTurn(ctx, del.Subject, del.Header, del.Data)
 	t.stored, t.began = del.Stored, del.Stored
 	if err == nil {

@@ -56,10 +56,10 @@ func (d *Dispatcher) opDead(ctx context.Context, r *request) (any, error) {
 
 // letterOf describes a stored dead letter, without its bytes.
 func letterOf(m *jetstream.RawStreamMsg) events.DeadLetter {
-	h := withoutOrders(m.Header)
+	h := jet.WithoutOrders(m.Header)
 	delete(h, events.HeaderDeadReason)
 	delete(h, events.HeaderDeadSubject)
-	delete(h, headerDeadBody)
+	delete(h, jet.HeaderDeadBody)
 	return events.DeadLetter{
 		Seq: m.Sequence, At: m.Time, Size: len(m.Data), Header: h,
 		Subject: m.Header.Get(events.HeaderDeadSubject), Reason: m.Header.Get(events.HeaderDeadReason),
@@ -85,7 +85,7 @@ func (d *Dispatcher) letter(ctx context.Context, r *request) (events.DeadLetter,
 	}
 	l := letterOf(m)
 	l.Data = m.Data
-	if ref := m.Header.Get(headerDeadBody); ref != "" {
+	if ref := m.Header.Get(jet.HeaderDeadBody); ref != "" {
 		if l.Data, err = d.bus.GetBody(ctx, ref); err != nil {
 			return l, refused(http.StatusNotFound, "the bytes of dead letter %d are no longer kept", q.Seq)
 		}
@@ -122,7 +122,7 @@ func (d *Dispatcher) opDeadRetry(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	m := &nats.Msg{Subject: l.Subject, Header: nats.Header(l.Header), Data: l.Data}
-	if err := d.publish(ctx, m); err != nil {
+	if err := d.bus.Republish(ctx, m); err != nil {
 		if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 			return nil, refused(http.StatusConflict, "the stream refuses it: %s", api.Description)
 		}

@@ -322,12 +322,22 @@ func (r *registry) refusals(name events.ToolName) (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for source, f := range r.refused[name] {
-		if time.Since(f.seen) > presenceTTL {
-			delete(r.refused[name], source)
-			continue
+		if time.Since(f.seen) <= presenceTTL {
+			out = append(out, fmt.Sprintf("worker %s is refused: %s", source, f.why))
 		}
-		out = append(out, fmt.Sprintf("worker %s is refused: %s", source, f.why))
 	}
 	slices.Sort(out)
 	return out
+}
+
+// expire forgets refusals of announcements that are not repeated.
+func (r *registry) expire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, by := range r.refused {
+		maps.DeleteFunc(by, func(_ string, f refusal) bool { return time.Since(f.seen) > presenceTTL })
+		if len(by) == 0 {
+			delete(r.refused, name)
+		}
+	}
 }

@@ -160,7 +160,7 @@ func (s *snapshot) strangers(unknown []string) error {
 			there = append(there, g.Name)
 		}
 	}
-	return inputError(fmt.Sprintf("no such group: %s; there are: %s", clean(strings.Join(unknown, ", ")), strings.Join(there, ", ")))
+	return inputError(fmt.Sprintf("no such group: %s; there are: %s", jet.OneLine(strings.Join(unknown, ", ")), strings.Join(there, ", ")))
 }
 
 func inputError(what string) error {

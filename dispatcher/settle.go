@@ -294,7 +294,7 @@ func (d *Dispatcher) runs(ctx context.Context, k events.CallKey, s *events.ToolR
 
 // hasResult says whether a call has its result.
 func (d *Dispatcher) hasResult(ctx context.Context, k events.CallKey) (bool, error) {
-	_, err := d.bus.Fact(ctx, d.bus.Result(k))
+	_, _, err := d.bus.At(ctx, d.bus.JournalStream(), 1, d.bus.Result(k))
 	if errors.Is(err, jet.ErrNone) {
 		return false, nil
 	}

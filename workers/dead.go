@@ -2,12 +2,7 @@ package workers
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
@@ -48,30 +43,7 @@ func (w *Worker) settleDead(ctx context.Context, c *call) bool {
 }
 
 func (w *Worker) copyDead(ctx context.Context, d *jet.Delivery, why error) error {
-	h := nats.Header{events.HeaderDeadReason: {oneLine(why.Error())}, events.HeaderDeadSubject: {d.Subject}}
-	for k, v := range d.Header {
-		if len(k) < 5 || !strings.EqualFold(k[:5], "Nats-") { // orders to the server are not repeated
-			h[k] = v
-		}
-	}
-	m := &nats.Msg{Subject: w.bus.Dead("work", d.Subject), Header: h, Data: d.Data}
 	ctx, cancel := context.WithTimeout(ctx, jet.Lease/2)
 	defer cancel()
-	_, err := w.bus.JetStream().PublishMsg(ctx, m, jetstream.WithMsgID(fmt.Sprintf("%s-%d", w.bus.WorkStream(), d.Seq)))
-	if err != nil {
-		return fmt.Errorf("dead letter: %w", err)
-	}
-	return nil
-}
-
-// oneLine makes s fit for a header.
-func oneLine(s string) string {
-	const most = 1024
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, s)
-	return s[:min(len(s), most)]
+	return w.bus.Bury(ctx, "work", w.bus.WorkStream(), d, why.Error())
 }

@@ -128,3 +128,25 @@ func TestDeadLetterIsCopiedBeforeItIsSettled(t *testing.T) {
 		b.idle()
 	})
 }
+
+// A dead letter may be as large as a message can be, in its body or its headers: it is put aside all the same.
+func TestLargeDeadLetter(t *testing.T) {
+	for name, m := range map[string]nats.Msg{
+		"body":    {Data: make([]byte, 1<<20)},
+		"headers": {Header: nats.Header{"ce-id": {strings.Repeat("x", 64<<10-64)}}},
+		"both":    {Header: nats.Header{"ce-id": {strings.Repeat("x", 64<<10-64)}}, Data: make([]byte, 900<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(b *bench) {
+				var runs atomic.Int32
+				b.start(workers.Config{}, counted("charge", &runs, nil, nil))
+				m.Subject = b.bus.Work("pool", "charge", key("c1"))
+				if _, err := b.bus.JetStream().PublishMsg(b.Context(), &m); err != nil {
+					b.Fatal(err)
+				}
+				b.want(b.result("c1", time.Second), events.ReasonDeadLetter)
+				b.idle()
+			})
+		})
+	}
+}

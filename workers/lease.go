@@ -69,7 +69,7 @@ func (w *Worker) renew(ctx context.Context, c *call) {
 	if !c.fenced && !c.told.Load() && w.tell(ctx, c) {
 		c.told.Store(true)
 	}
-	if _, err := w.bus.Fact(ctx, w.bus.Result(c.key)); err == nil && c.running.Load() {
+	if done, err := w.settled(ctx, c.key); err == nil && done && c.running.Load() {
 		c.lost.Store(true)
 		c.stop(toolkit.ErrLost)
 	}

@@ -148,7 +148,7 @@ func (w *Worker) readStart(ctx context.Context, k events.CallKey) (start events.
 
 // settled says whether a result is stored.
 func (w *Worker) settled(ctx context.Context, k events.CallKey) (bool, error) {
-	_, err := w.bus.Fact(ctx, w.bus.Result(k))
+	_, _, err := w.bus.At(ctx, w.bus.JournalStream(), 1, w.bus.Result(k))
 	if errors.Is(err, jet.ErrNone) {
 		return false, nil
 	}

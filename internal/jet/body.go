@@ -24,6 +24,9 @@ const (
 	BodyMax = events.MaxSize
 	// chunkMax is the most bytes of one piece of a body.
 	chunkMax = 128 << 10
+	// fetchesMost is how many bodies one process fetches at once: a reference of a few bytes stands for
+	// up to [BodyMax].
+	fetchesMost = 8
 )
 
 // ErrBody is returned when a body is missing, too large, or not what its reference says.
@@ -70,7 +73,13 @@ func (b *Bus) GetBody(ctx context.Context, ref string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := make([]byte, 0, size)
+	select {
+	case b.fetches <- struct{}{}:
+		defer func() { <-b.fetches }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("fetch body %s: %w", id, context.Cause(ctx))
+	}
+	var data []byte
 	for i := range chunks {
 		tctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 		msg, err := b.nc.RequestWithContext(tctx, "$JS.API.DIRECT.GET."+b.BodiesStream()+"."+b.Body(id, i), nil)
@@ -80,6 +89,9 @@ func (b *Bus) GetBody(ctx context.Context, ref string) ([]byte, error) {
 		}
 		if st := msg.Header.Get("Status"); st != "" {
 			return nil, fmt.Errorf("%w: %s piece %d: %s", ErrBody, id, i, st)
+		}
+		if data == nil { // the size is believed once there is a piece
+			data = make([]byte, 0, size)
 		}
 		if data = append(data, msg.Data...); len(data) > size {
 			break

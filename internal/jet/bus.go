@@ -26,6 +26,7 @@ type Bus struct {
 	js       jetstream.JetStream
 	requests *requests
 	direct   atomic.Bool
+	fetches  chan struct{}
 	encoders sync.Pool // of *events.Encoder: free once the client has written what it made
 }
 
@@ -35,7 +36,7 @@ func NewBus(nc *nats.Conn, s events.Subjects) (*Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
-	return &Bus{Names: Names{s}, nc: nc, js: js, requests: newRequests(nc)}, nil
+	return &Bus{Names: Names{s}, nc: nc, js: js, requests: newRequests(nc), fetches: make(chan struct{}, fetchesMost)}, nil
 }
 
 // Conn is the connection itself, for core NATS.

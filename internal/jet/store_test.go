@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -257,5 +258,22 @@ func TestHistoryKeepsWhatTheJournalForgets(t *testing.T) {
 	}
 	if got, err = b.Next(t.Context(), b.HistoryStream(), 1, b.History("s")); err != nil || got.Event.ID != "c1" {
 		t.Errorf("got %v, %v, want the result of c1", got, err)
+	}
+}
+
+// A reference that lies costs nothing of what it promises.
+func TestLyingReferenceIsCheap(t *testing.T) {
+	b := natstest.Start(t).Bus()
+	const ref = "toolwire-body:none?chunks=128&size=16777216&sha256=00"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 20 {
+		if _, err := b.GetBody(t.Context(), ref); !errors.Is(err, jet.ErrBody) {
+			t.Fatalf("got %v, want ErrBody", err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 16 {
+		t.Errorf("20 references took %d MiB", got)
 	}
 }
