@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func (e *examination) tools(ctx context.Context) bool {
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(ill)) {
-		said = append(said, strings.Join(ill[what], ", ")+": "+what)
+		said = append(said, some(ill[what])+": "+what)
 	}
 	switch {
 	case len(tools) == 0:
@@ -32,9 +33,18 @@ func (e *examination) tools(ctx context.Context) bool {
 	case len(ill) > 0:
 		e.warn("workers", strings.Join(said, "; "), "look at the logs of these workers, and restart those that hang; `toolwire tools show` says more")
 	case len(idle) > 0:
-		e.warn("workers", "nobody runs "+strings.Join(idle, ", "), "start their workers: calls wait in the queue until then; `toolwire tools rm` forgets tools that are no more")
+		e.warn("workers", "nobody runs "+some(idle), "start their workers: calls wait in the queue until then; `toolwire tools rm` forgets tools that are no more")
 	default:
 		e.ok("workers", "%s, each with a worker", count(len(tools), "tool"))
 	}
 	return true
+}
+
+// some lists names for one line: the first few, and how many more there are.
+func some(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
