@@ -281,6 +281,9 @@ func (d *Dispatcher) toolInfo(ctx context.Context, t *tool) events.ToolInfo {
 	if t.broken != nil {
 		out.Unhealthy = append(out.Unhealthy, t.broken.Error())
 	}
+	if t.note != "" {
+		out.Unhealthy = append(out.Unhealthy, t.note)
+	}
 	out.Unhealthy = append(out.Unhealthy, d.registry.refusals(t.def.Name)...)
 	return out
 }

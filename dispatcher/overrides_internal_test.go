@@ -114,6 +114,14 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// A limit for a tool that has none has no effect, and that is said.
+func TestLimitWithoutALane(t *testing.T) {
+	t.Parallel()
+	if _, tl := tuned(t, toolkit.Override{MaxInFlight: 2}); tl.def.MaxInFlight != 0 || !strings.Contains(tl.note, "no effect") || tl.broken != nil {
+		t.Errorf("got %+v, %q, %v", tl.def, tl.note, tl.broken)
+	}
+}
+
 // Presets never leave for a tool that is answered elsewhere.
 func TestNoPresetsForExternalTools(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,7 @@ type tool struct {
 	tuning    json.RawMessage                 // for its workers
 	schema    func() (*toolkit.Schema, error) // compiled at first use
 	broken    error                           // the configuration does not fit the tool
+	note      string                          // what of the configuration has no effect on it
 }
 
 // settings is the declared configuration at one revision.
@@ -184,8 +185,11 @@ func (t *tool) override(o toolkit.Override) {
 	if o.Attempts > 0 {
 		def.Attempts = o.Attempts
 	}
-	if o.MaxInFlight > 0 && def.MaxInFlight > 0 { // a tool without a lane has none to be limited
+	switch { // a tool without a limit has no lane, which its workers would have to know of
+	case o.MaxInFlight > 0 && def.MaxInFlight > 0:
 		def.MaxInFlight = o.MaxInFlight
+	case o.MaxInFlight > 0:
+		t.note = "maxInFlight of the configuration has no effect: the definition of the tool sets no limit that could be changed"
 	}
 	tuning := o.Tuning
 	if def.External {
