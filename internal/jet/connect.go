@@ -126,14 +126,16 @@ func (l *Link) Ask(ctx context.Context, subject string, data []byte) (*nats.Msg,
 }
 
 func (l *Link) watchDenied(subject string, done <-chan struct{}, cancel context.CancelCauseFunc) {
-	seen := len(l.Denied())
+	// A request needs its answer, too: the inbox is subscribed to at the first request, and who may not
+	// has none for any.
+	inbox := l.NewInbox()
+	inbox = `Subscription to "` + inbox[:strings.LastIndexByte(inbox, '.')+1]
 	for {
 		l.mu.Lock()
 		changed, denied := l.changed, l.denied
 		l.mu.Unlock()
-		for i, d := range denied {
-			// A request needs its answer, too: the inbox is subscribed to at the first request.
-			if strings.Contains(d, strconv.Quote(subject)) || i >= seen && strings.HasPrefix(d, "Subscription to ") {
+		for _, d := range denied {
+			if strings.Contains(d, strconv.Quote(subject)) || strings.HasPrefix(d, inbox) {
 				cancel(deniedError(d))
 				return
 			}

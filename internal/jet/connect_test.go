@@ -174,6 +174,9 @@ func TestCheckJetStream(t *testing.T) {
 			if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) || (info == nil) != (err != nil) {
 				t.Errorf("got %v, %v, want %v saying %q", info, err, c.want, c.says)
 			}
+			if again, err := l.CheckJetStream(ctx); !errors.Is(err, c.want) || (again == nil) != (info == nil) {
+				t.Errorf("asked again: %v, %v, want %v", again, err, c.want)
+			}
 			if ctx.Err() != nil {
 				t.Error("it took the whole time")
 			}
