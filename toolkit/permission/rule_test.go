@@ -63,8 +63,10 @@ func TestContextCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []permission.Context{
-		{Mode: "yolo"}, {WorkingDirectories: []string{"w"}},
-		{WorkingDirectories: []string{"/w/"}}, {Home: "~"},
+		{Mode: "yolo"},
+		{WorkingDirectories: []string{"w"}},
+		{WorkingDirectories: []string{"/w/"}},
+		{Home: "~"},
 		{Rules: []permission.Rule{{Tool: "t"}}},
 		{Rules: []permission.Rule{{Tool: "t", Behavior: permission.Pass}}},
 		{Rules: []permission.Rule{{Behavior: allow}}},
