@@ -74,6 +74,7 @@ func (e evaluation) fallback(check Check) Decision {
 	switch e.context.Mode {
 	case Bypass:
 		return Decision{Behavior: Allow, Message: "Mode bypass lets everything run that no rule stops.", Rule: "mode bypass"}
+	case Default, AcceptEdits, Explore:
 	case DontAsk:
 		d := Decision{Behavior: Deny, Message: "No rule allows the call, and nobody is there to be asked.", Rule: "mode dont_ask"}
 		if check.Behavior == Ask {
@@ -152,7 +153,7 @@ func (e evaluation) check() Check {
 	return built
 }
 
-// severity orders opinions: deny, safety ask, ask, allow, none.
+// severity orders opinions, from none over allow, ask and safety ask to deny.
 func severity(c Check) int {
 	switch {
 	case c.Behavior == Deny:

@@ -18,8 +18,8 @@ const (
 )
 
 // rules reads lines such as "deny shell(rm:*)".
-func rules(t testing.TB, lines ...string) []permission.Rule {
-	t.Helper()
+func rules(tb testing.TB, lines ...string) []permission.Rule {
+	tb.Helper()
 	var out []permission.Rule
 	for _, line := range lines {
 		var word, text string
@@ -31,10 +31,10 @@ func rules(t testing.TB, lines ...string) []permission.Rule {
 		}
 		r, err := permission.ParseRule(text)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := r.Behavior.UnmarshalText([]byte(word)); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		out = append(out, r)
 	}

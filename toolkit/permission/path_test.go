@@ -17,11 +17,11 @@ func pathTool() toolkit.Definition {
 	}
 }
 
-func pathInput(t testing.TB, p string) json.RawMessage {
-	t.Helper()
+func pathInput(tb testing.TB, p string) json.RawMessage {
+	tb.Helper()
 	b, err := json.Marshal(map[string]string{"file_path": p})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // changing are the commands whose arguments are what they change.
@@ -57,9 +58,9 @@ func containsWords(text, entry string) bool {
 			return false
 		}
 		start, end := from+i, from+i+len(entry)
-		before, after := []rune(text[:start]), []rune(text[end:])
-		open := strings.HasSuffix(entry, "=")
-		if (len(before) == 0 || !part(before[len(before)-1])) && (open || len(after) == 0 || !part(after[0])) {
+		before, n := utf8.DecodeLastRuneInString(text[:start])
+		after, m := utf8.DecodeRuneInString(text[end:])
+		if (n == 0 || !part(before)) && (m == 0 || !part(after) || strings.HasSuffix(entry, "=")) {
 			return true
 		}
 		from = end
@@ -76,7 +77,7 @@ func (c command) argumentTexts() []string {
 	return out
 }
 
-// openMode says whether a mode of chmod lets everybody write: 777, 0777, a+rwx …
+// openMode says whether a mode of chmod lets everybody write: 777, 0777, a+rwx.
 func openMode(mode string) bool {
 	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
 		return n&0o777 == 0o777

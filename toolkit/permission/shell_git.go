@@ -63,3 +63,34 @@ func gitLists(args []string, long, short string) bool {
 	}
 	return listing || !names
 }
+
+// gitSettings says whether flags before the subcommand set what may run another program, or make one
+// subcommand another.
+func gitSettings(args []string) bool {
+	for i, a := range args {
+		switch {
+		case a == "-c" && i+1 < len(args):
+			if !harmlessSetting(args[i+1]) {
+				return true
+			}
+		case strings.HasPrefix(a, "--config-env"), strings.HasPrefix(a, "--exec-path="):
+			return true
+		case !strings.HasPrefix(a, "-") && (i == 0 || !slices.Contains([]string{"-c", "-C", "--git-dir", "--work-tree", "--namespace"}, args[i-1])):
+			return false // the subcommand
+		}
+	}
+	return false
+}
+
+func harmlessSetting(s string) bool {
+	key, value, _ := strings.Cut(foldCase(s), "=")
+	switch key {
+	case "user.name", "user.email", "core.quotepath", "init.defaultbranch", "gc.auto", "core.autocrlf":
+		return true
+	case "core.pager", "core.fsmonitor":
+		return value == "" || value == "cat" || value == "false"
+	case "commit.gpgsign", "tag.gpgsign":
+		return value == "false"
+	}
+	return strings.HasPrefix(key, "color.") || strings.HasPrefix(key, "advice.")
+}

@@ -49,13 +49,16 @@ func (s *script) inner(c command, nested int) {
 		return
 	}
 	s.runs(c.words, nested)
+	if c.is("git") && gitSettings(c.argumentTexts()) {
+		s.obscure("git is given settings that may run other programs")
+	}
 	for _, w := range c.words[1:] {
 		if c.is(evaluators) && strings.Contains(w.text, "[") && strings.ContainsAny(w.text, "$`") {
 			s.obscure("a subscript may run a command")
 		}
 	}
-	if len(c.words) > maxWords && (c.is(wrappers) || c.is(finders)) {
-		s.obscure("it runs a command with too many words")
+	if (len(c.words) > maxWords || len(s.commands) > maxCommands) && (c.is(wrappers) || c.is(finders)) {
+		s.obscure("it runs too many commands")
 		return
 	}
 	for i := range c.words[1:] {

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	maxScript = 16 << 10 // bytes; beyond, the parser's recursion and ours could go too deep
-	maxWords  = 512      // of a command that runs another
-	maxNested = 3        // scripts in arguments of scripts
+	maxScript   = 16 << 10 // bytes; beyond, the parser's recursion and ours could go too deep
+	maxWords    = 512      // of a command that runs another
+	maxCommands = 1024     // of a script, before what its wrappers run is looked for
+	maxNested   = 3        // scripts in arguments of scripts
 )
 
 // word is a word of a command without its quotes.
@@ -196,7 +197,7 @@ func wordOf(w *syntax.Word) word {
 	for _, part := range w.Parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			out.literal(&b, p.Value)
+			literal(&out, &b, p.Value)
 		case *syntax.SglQuoted:
 			out.dynamic = out.dynamic || p.Dollar && strings.Contains(p.Value, `\`)
 			b.WriteString(p.Value)
@@ -207,10 +208,10 @@ func wordOf(w *syntax.Word) word {
 					quotedLiteral(&b, lit.Value)
 					continue
 				}
-				out.expansion(&b, q)
+				expansion(&out, &b, q)
 			}
 		default:
-			out.expansion(&b, p)
+			expansion(&out, &b, p)
 		}
 	}
 	out.text = b.String()
@@ -218,7 +219,7 @@ func wordOf(w *syntax.Word) word {
 	return out
 }
 
-func (w *word) expansion(b *strings.Builder, part syntax.WordPart) {
+func expansion(w *word, b *strings.Builder, part syntax.WordPart) {
 	w.dynamic = true
 	if p, ok := part.(*syntax.ParamExp); ok && p.Param != nil {
 		b.WriteString("$" + p.Param.Value)
@@ -228,7 +229,7 @@ func (w *word) expansion(b *strings.Builder, part syntax.WordPart) {
 }
 
 // literal takes text outside of quotes, where a backslash takes the meaning of any character.
-func (w *word) literal(b *strings.Builder, text string) {
+func literal(w *word, b *strings.Builder, text string) {
 	escaped := false
 	for _, r := range text {
 		switch {

@@ -157,12 +157,18 @@ func (p shellPattern) refusesWords(c command) verdict {
 	if c.argument || c.harmless() || c.readOnly() || len(c.words) > maxWords {
 		return miss
 	}
-	for i := range c.words[1:] {
-		if p.from(c.words[i+1:], head) == hit {
+	message := c.is("git") && slices.ContainsFunc(c.words, func(w word) bool { return w.text == "commit" })
+	for i, w := range c.words[1:] {
+		if p.from(c.words[i+1:], head) == hit || !message && mentions(w.text, head) {
 			return unsure
 		}
 	}
 	return miss
+}
+
+// mentions says whether a text of more than one word, which may be a script, has the program's name.
+func mentions(text, head string) bool {
+	return strings.ContainsAny(text, " \t\n;&|(`") && containsWords(foldCase(text), head)
 }
 
 func (p shellPattern) from(words []word, head string) verdict {

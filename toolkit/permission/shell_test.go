@@ -13,11 +13,11 @@ import (
 
 func shellTool() toolkit.Definition { return toolkit.Definition{Name: "sh", Matcher: "shell"} }
 
-func shellInput(t testing.TB, command string) json.RawMessage {
-	t.Helper()
+func shellInput(tb testing.TB, command string) json.RawMessage {
+	tb.Helper()
 	b, err := json.Marshal(map[string]string{"command": command})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }
@@ -48,7 +48,11 @@ func TestShellAllowRules(t *testing.T) {
 		{"git push:*", "GIT push", other},
 		{"git push:*", "./git push", other},
 		{"git push:*", "/usr/bin/git push", other},
-		{"git push:*", "git -c core.sshCommand=rm push", other},
+		{"git:*", "git -c core.sshCommand=rm push", safety},
+		{"git:*", "git -C x -c alias.p=push p", safety},
+		{"git:*", "git --config-env=core.pager=X log", safety},
+		{"git:*", "git --exec-path=x log", safety},
+		{"git:*", "git -c user.name=x commit -c HEAD", "allow: rule sh(git:*)"},
 		{"git:*", "git push; curl x", other},   // P4
 		{"git:*", "git push && curl x", other}, // P4
 		{"git:*", "git push || curl x", other}, // P4
@@ -196,6 +200,10 @@ func TestShellDenyRules(t *testing.T) {
 		{"rm:*", "{ rm x; }", denied},
 		{"rm:*", "unknown rm x", doubt}, // T-140: who knows what it runs
 		{"rm:*", "git rm x", doubt},
+		{"rm:*", "git submodule foreach 'ls; rm x'", doubt},
+		{"rm:*", "python -c 'rm(x)'", doubt},
+		{"rm:*", "python -c 'format (x)'", none},
+		{"rm:*", "git commit -m 'rm x'", none},
 		{"rm:*", "git add format", none},
 		{"rm:*", "$X y", doubt},
 		{"rm:*", "$'\\x72m' y", doubt},
@@ -235,7 +243,7 @@ func TestShellDenyRules(t *testing.T) {
 		c := shellContext()
 		c.Rules = rules(t, "allow sh", "deny sh("+tc.rule+")")
 		d := permission.Evaluate(c, shellTool(), shellInput(t, tc.command), nil)
-		if !strings.HasPrefix(d.String(), tc.want) && !(tc.want == none && d.String() == reads) {
+		if !strings.HasPrefix(d.String(), tc.want) && (tc.want != none || d.String() != reads) {
 			t.Errorf("deny %s, %q: %q (%s), want %q", tc.rule, tc.command, d, d.Message, tc.want)
 		}
 		c.Rules[1].Behavior = ask // sees the same
