@@ -17,12 +17,13 @@ const module = "github.com/toolwire/toolwire"
 
 // packages are the packages of the repository that rules name, there already or to come.
 var packages = []string{
-	"events", "toolkit", "toolkit/toolkittest", "toolkit/mcp", "skills", "workers", "workers/builtin",
+	"events", "toolkit", "toolkit/toolkittest", "toolkit/permission", "toolkit/mcp", "skills", "workers", "workers/builtin",
 	"dispatcher", "agent", "cmd/toolwire", "internal/jet", "internal/natstest", "internal/embed", "internal/bench", "internal/console", "internal/mcpfront",
 }
 
 // stubs stand for the dependencies, so that nothing has to be downloaded.
 var stubs = map[string]string{
+	"github.com/bmatcuk/doublestar/v4":         "v4.0.0",
 	"github.com/cloudevents/sdk-go/v2":         "v2.0.0",
 	"github.com/dlclark/regexp2/v2":            "v2.0.0",
 	"github.com/google/go-cmp":                 "v0.0.1",
@@ -36,6 +37,7 @@ var stubs = map[string]string{
 	"github.com/spf13/pflag":                   "v1.0.0",
 	"github.com/stretchr/testify":              "v1.0.0",
 	"go.uber.org/goleak":                       "v1.0.0",
+	"mvdan.cc/sh/v3":                           "v3.0.0",
 }
 
 // stubPackages are the packages of stubs that lie below the module's root.
@@ -52,6 +54,8 @@ var stubPackages = map[string]string{
 	"github.com/santhosh-tekuri/jsonschema/v6/kind":  "package kind\n",
 	"github.com/cloudevents/sdk-go/v2/binding":       "package binding\n",
 	"github.com/nats-io/nats-server/v2/internal/ats": "package ats\n",
+	"mvdan.cc/sh/v3/syntax":                          "package syntax\n",
+	"mvdan.cc/sh/v3/interp":                          "package interp\n",
 }
 
 // importPlant is a file in dir that imports one package, and the lists that should report it
@@ -113,6 +117,15 @@ var importPlants = slices.Concat(
 		{dir: "toolkit", imports: zerolog, lists: lists("toolkit", "logging")},
 		{dir: "toolkit/toolkittest", imports: ours("toolkit")},
 		{dir: "toolkit/toolkittest", imports: goCmp, lists: lists("toolkittest", "testsupport")},
+		{dir: "toolkit/permission", imports: "encoding/json"},
+		{dir: "toolkit/permission", imports: ours("events")},
+		{dir: "toolkit/permission", imports: ours("toolkit")},
+		{dir: "toolkit/permission", imports: "github.com/bmatcuk/doublestar/v4"},
+		{dir: "toolkit/permission", imports: "mvdan.cc/sh/v3/syntax"},
+		{dir: "toolkit/permission", imports: "mvdan.cc/sh/v3/interp", lists: lists("permission")},
+		{dir: "toolkit/permission", imports: ours("dispatcher"), lists: lists("permission")},
+		{dir: "toolkit/permission", imports: jetstream, lists: lists("permission", "nats")},
+		{dir: "toolkit/permission", imports: zerolog, lists: lists("permission", "logging")},
 		{dir: "toolkit/mcp", imports: mcpGo},
 		{dir: "toolkit/mcp", imports: zerolog},
 		{dir: "toolkit/mcp", imports: ours("workers"), lists: lists("toolkitmcp")},

@@ -26,7 +26,9 @@
 // What the content of a rule, `Tool(content)`, means is up to the Matcher of the tool's definition:
 //
 //   - `path`, `path:a,b`: globs (`*` within a name, `**` across) on the path arguments, the usual
-//     ones or those named. Paths are cleaned, relative ones count from the first working directory.
+//     ones or those named. Paths are cleaned, relative ones count from the first working directory; what
+//     symbolic links make of them is for the worker to hold. For deny and ask, a pattern
+//     without a slash is a name anywhere in the path. At most three groups {a,b} in a pattern.
 //   - `shell`, `shell:name`: commands. `git log:*` is that command with anything after it; a `*` elsewhere is
 //     any text; without either, allow means exactly this command, and deny and ask any command
 //     that has the text in it. `\*` and `\\` are the characters. A script is split into its

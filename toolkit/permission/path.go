@@ -137,7 +137,7 @@ func (m pathMatcher) covers(contents []string) ([]int, bool) {
 // pattern cleans the pattern of a rule as paths are, with the same meaning of ~ and of relative ones;
 // false if it climbs to nobody knows where, or is no pattern.
 func (m pathMatcher) pattern(content string) (string, bool) {
-	if !doublestar.ValidatePattern(content) {
+	if !doublestar.ValidatePattern(content) || !affordable(content) {
 		return "", false
 	}
 	if rest, ok := strings.CutPrefix(content, "~"); ok && (rest == "" || rest[0] == '/') {
@@ -154,6 +154,13 @@ func (m pathMatcher) pattern(content string) (string, bool) {
 		return path.Clean(escapeGlob(m.base) + "/" + pattern), true
 	}
 	return pattern, !climbs(pattern)
+}
+
+// affordable says whether the alternatives of a pattern are few enough to be tried, for their number
+// is the product of all groups.
+func affordable(pattern string) bool {
+	bare := strings.NewReplacer(`\\`, "", `\{`, "", `\,`, "").Replace(pattern)
+	return strings.Count(bare, "{") <= 3 && strings.Count(bare, ",") <= 30 || !strings.Contains(bare, "{")
 }
 
 // rootOf is what a path or pattern counts from: "/", "~" or "" for an unknown directory.

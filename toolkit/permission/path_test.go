@@ -62,6 +62,8 @@ func TestPathRules(t *testing.T) {
 		{work, "deny t(*.pem)", "/a/b.PEM", "deny: rule t(*.pem)"},
 		{work, "deny t(secret)", "/a/secret/b", "deny: rule t(secret)"},
 		{work, "deny t(**/*.pem)", "/a/b.pem", "deny: rule t(**/*.pem)"},
+		{work, "deny t({a,b}/{a,b}/{a,b}/{a,b})", "/a", "ask: safety: rule t({a,b}/{a,b}/{a,b}/{a,b})"}, // too many to try
+		{work, "deny t(/{a,b}/{a,b})", "/b/a", "deny: rule t(/{a,b}/{a,b})"},
 		{work, "deny t([)", "/a", "ask: safety: rule t([)"},
 		{work, "allow t([)", "/a", other},
 		{bare, "deny t(/etc/**)", "passwd", "ask: safety: rule t(/etc/**)"}, // from an unknown directory

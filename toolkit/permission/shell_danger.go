@@ -87,7 +87,7 @@ func openMode(mode string) bool {
 		if !found {
 			who, what, found = strings.Cut(clause, "=")
 		}
-		if found && strings.Trim(who, "ugoa") == "" && (who == "" || strings.ContainsAny(who, "oa")) && strings.Contains(what, "w") {
+		if found && strings.Trim(who, "ugoa") == "" && strings.ContainsAny(who, "oa") && strings.Contains(what, "w") {
 			return true
 		}
 	}

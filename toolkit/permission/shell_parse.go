@@ -215,6 +215,7 @@ func wordOf(w *syntax.Word) word {
 		}
 	}
 	out.text = b.String()
+	out.globs = out.globs && (strings.ContainsAny(out.text, "*?") || strings.Contains(out.text, "]"))
 	out.braces = out.braces && (strings.Contains(out.text, ",") || strings.Contains(out.text, ".."))
 	return out
 }

@@ -112,6 +112,8 @@ func TestShellAllowRules(t *testing.T) {
 		{"git:*", "case x in *) git push;; esac", safety},
 		{"git:*", "git() { rm x; }; git push", safety},
 		{"git:*", "[[ -f x ]] && git push", safety},
+		{"git:*", "[ -f x ] && git push", other},
+		{"git:*|[:*", "[ -f x ] && git push", "allow: rule sh([:*), rule sh(git:*)"},
 		{"git:*", "git push 'unclosed", safety},
 		{"git:*", "git push\x00; rm x", safety},
 		{"git:*", "git push\r\nrm x", safety},
@@ -298,7 +300,7 @@ func TestShellSafety(t *testing.T) {
 	dangerous := []string{
 		"rm -rf x", "rm   -rf x", "rm -fr x", "rm -r -f x", "rm -r x -f", "rm --recursive --force x", "rm --rec --fo x", // P6
 		"sudo rm x", "sudo -n /bin/rm x", "doas rm x", "dd if=a of=b", "/sbin/mkfs x", "mkfs.ext4 x", "fdisk x", "format c", "chmod 777 x", "chmod 0777 x",
-		"chmod -R 777 x", "chmod a+rwx x", "chmod ugo=rwx x", "chmod +w x", "chown -R a b", "chown --recursive a b", "chown -hR a b", "kill -9 1", "kill -KILL 1",
+		"chmod -R 777 x", "chmod a+rwx x", "chmod ugo=rwx x", "chmod o+w x", "chown -R a b", "chown --recursive a b", "chown -hR a b", "kill -9 1", "kill -KILL 1",
 		"kill -s KILL 1", "pkill -9 x", "echo x > /dev/sda", "cat x >/dev/sda1", "env rm -rf x", "xargs rm -rf", "find . -exec rm -rf {} +",
 		"bash -c 'rm -rf x'", "ssh h 'rm -rf x'", "python -c 'os.system(\"rm -rf x\")'", "echo 'rm -rf x' | at now", "docker exec c rm -rf x",
 		// sed
@@ -324,7 +326,7 @@ func TestShellSafety(t *testing.T) {
 		}
 	}
 	for _, command := range []string{
-		"git add x", "git log --format=json > x", "prettier --format x", "rm x", "rm -r x", "rm -f x", "rmdir x", "chmod 755 x", "chmod u+w x", "chown a b", "kill 1",
+		"git add x", "git log --format=json > x", "prettier --format x", "rm x", "rm -r x", "rm -f x", "rmdir x", "chmod 755 x", "chmod u+w x", "chmod +w x", "chown a b", "kill 1",
 		"kill -15 1", "make dd", "echo add if=x", "echo x > /dev/null", "echo x 2> /dev/stderr", "touch .gitignore", "touch x.env", "sed -n 1,5p x > y",
 		"sed s/a/b/g x > y", "sed -E -e 's#a{2}#b#' x > y", "sed -i 's|a|b|2' x", "rm a/b*", "rm /work/repo/x", "rm ~/x/y", "cp .gitignore x", "curl x > y",
 		"firm -rf x", "git commit -m 'kill-9'", "rm x/..y", "tee x",
