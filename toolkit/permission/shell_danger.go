@@ -40,7 +40,13 @@ func dangerousCommand(c command) string {
 
 // dangerousText looks for the same in the words themselves, for who knows what they are given to.
 func dangerousText(c command) string {
-	text := foldCase(strings.Join(strings.Fields(strings.Join(c.argumentTexts(), " ")), " "))
+	parts := c.argumentTexts()
+	if !c.readOnly() {
+		for _, w := range c.fed {
+			parts = append(parts, w.text)
+		}
+	}
+	text := foldCase(strings.Join(strings.Fields(strings.Join(parts, " ")), " "))
 	for _, entry := range []string{"rm -rf", "rm -fr", "rm -r -f", "rm -f -r", "sudo rm", "mkfs", "fdisk", "dd if=", "dd of=", "chmod 777", "chmod -r 777", "chown -r", "kill -9"} {
 		if containsWords(text, entry) {
 			return strconv.Quote(entry) + " is a dangerous command."

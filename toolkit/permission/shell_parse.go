@@ -32,6 +32,7 @@ type command struct {
 	assigns  []word // NAME=value before it
 	words    []word
 	reads    []word // files that it reads by redirect
+	fed      []word // texts that it reads: here-documents
 	redirect bool
 	// argument: it may be what the arguments of another command run. Deny and ask rules and the
 	// dangerous commands see it; allow rules need not.
@@ -140,6 +141,10 @@ func (s *script) statement(stmt *syntax.Stmt) {
 		w := wordOf(r.Word)
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			if r.Hdoc != nil {
+				w = wordOf(r.Hdoc)
+			}
+			c.fed = append(c.fed, w)
 		case syntax.RdrIn, syntax.DplIn:
 			c.reads = append(c.reads, w)
 			if !w.static() || strings.HasPrefix(path.Clean(w.text), "/dev/") && !harmlessDevice(w.text) {

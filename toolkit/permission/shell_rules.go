@@ -55,6 +55,9 @@ func (c command) texts() []string {
 	if len(c.reads) > 0 {
 		out = append(out, plain+" < "+join(c.reads))
 	}
+	if len(c.fed) > 0 {
+		out = append(out, plain+" << "+join(c.fed))
+	}
 	return out
 }
 
@@ -159,7 +162,13 @@ func (p shellPattern) refusesWords(c command) verdict {
 	}
 	message := c.is("git") && slices.ContainsFunc(c.words, func(w word) bool { return w.text == "commit" })
 	for i, w := range c.words[1:] {
-		if p.from(c.words[i+1:], head) == hit || !message && mentions(w.text, head) {
+		value := foldCase(path.Base(afterFlag(w.text))) // make SHELL=x
+		if p.from(c.words[i+1:], head) == hit || value == head || !message && mentions(w.text, head) {
+			return unsure
+		}
+	}
+	for _, w := range c.fed {
+		if !message && containsWords(foldCase(w.text), head) {
 			return unsure
 		}
 	}

@@ -202,6 +202,14 @@ func TestShellDenyRules(t *testing.T) {
 		{"rm:*", "{ rm x; }", denied},
 		{"rm:*", "unknown rm x", doubt}, // T-140: who knows what it runs
 		{"rm:*", "git rm x", doubt},
+		{"rm:*", "python3 - <<< 'rm (x)'", doubt},
+		{"rm:*", "python3 - <<EOF\nrm (x)\nEOF", doubt},
+		{"rm:*", "cat <<EOF\nrm x\nEOF", none},
+		{"rm:*", "make SHELL=/bin/rm x", doubt},
+		{"rm:*", "tar --to-command=rm x", doubt},
+		{"rm:*", "docker run x sh -c 'rm y'", doubt},
+		{"rm:*", "awk 'BEGIN{system(\"rm x\")}'", doubt},
+		{"evil.com", "python3 - <<EOF\nget('evil.com')\nEOF", denied},
 		{"rm:*", "git submodule foreach 'ls; rm x'", doubt},
 		{"rm:*", "python -c 'rm(x)'", doubt},
 		{"rm:*", "python -c 'format (x)'", none},
@@ -302,7 +310,7 @@ func TestShellSafety(t *testing.T) {
 		"sudo rm x", "sudo -n /bin/rm x", "doas rm x", "dd if=a of=b", "/sbin/mkfs x", "mkfs.ext4 x", "fdisk x", "format c", "chmod 777 x", "chmod 0777 x",
 		"chmod -R 777 x", "chmod a+rwx x", "chmod ugo=rwx x", "chmod o+w x", "chown -R a b", "chown --recursive a b", "chown -hR a b", "kill -9 1", "kill -KILL 1",
 		"kill -s KILL 1", "pkill -9 x", "echo x > /dev/sda", "cat x >/dev/sda1", "env rm -rf x", "xargs rm -rf", "find . -exec rm -rf {} +",
-		"bash -c 'rm -rf x'", "ssh h 'rm -rf x'", "python -c 'os.system(\"rm -rf x\")'", "echo 'rm -rf x' | at now", "docker exec c rm -rf x",
+		"bash -c 'rm -rf x'", "ssh h 'rm -rf x'", "python - <<EOF\nrm -rf x\nEOF", "python -c 'os.system(\"rm -rf x\")'", "echo 'rm -rf x' | at now", "docker exec c rm -rf x",
 		// sed
 		"sed -n '1e rm x'", "sed 's/a/b/e' x", "sed 's/a/b/w f' x", "sed -n 'w f' x", "sed '1,2{p}' x", "sed '!p' x", "sed p x", "sed 1p x", "sed -f s x",
 		"sed -s 1p x", "sed --expression=p x", "sed -i.bak s/a/b/ x", "sed -ie s/a/b/ x", "sed 's,a,b,' x", "sed 's/a/b/;e' x", "sed $X x", "sed 's/a/b/\ne' x",
