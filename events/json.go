@@ -111,6 +111,9 @@ func Marshal(v any) ([]byte, error) {
 	case Announce:
 		w.announce(&v)
 	default:
+		if w.questions(v) {
+			return w.done()
+		}
 		if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && !p.IsNil() {
 			return Marshal(p.Elem().Interface())
 		}

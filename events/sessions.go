@@ -31,6 +31,17 @@ type SessionInfo struct {
 	Active    []string  `json:"active"`   // groups that are on, beside those that always are
 	CreatedAt time.Time `json:"createdAt"`
 	ChangedAt time.Time `json:"changedAt"`
+
+	Mode  string        `json:"mode,omitempty"`  // permission mode; empty: the installation's
+	Rules []SessionRule `json:"rules,omitempty"` // permission rules, on top of the installation's
+}
+
+// SessionRule is a permission rule of one session.
+type SessionRule struct {
+	Rule
+	Definition string    `json:"definition,omitempty"` // only while the tool has this definition (hash)
+	By         string    `json:"by"`                   // who added it
+	At         time.Time `json:"at"`
 }
 
 // SessionsRequest asks for the sessions, a page at a time.
@@ -54,6 +65,11 @@ type SessionSet struct {
 	Active   *[]string `json:"active,omitempty"`   // exactly these are on; nil: those that were
 	On       []string  `json:"on,omitempty"`       // then these too
 	Off      []string  `json:"off,omitempty"`      // and these not
+
+	// Operators only: no agent may widen what it may do.
+	Mode  *string `json:"mode,omitempty"`  // "": the installation's
+	Rules []Rule  `json:"rules,omitempty"` // to be added
+	Drop  []Rule  `json:"drop,omitempty"`  // to be removed, by tool, content and behavior
 }
 
 // GroupsRequest asks for the groups there are, and how they stand for a session if one is named.

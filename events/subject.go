@@ -196,14 +196,19 @@ func (s Subjects) ParseWork(subject string) (pool string, tool ToolName, k CallK
 
 // ParseCall reads the call key of a start, result, delta or stop subject, live copies included.
 func (s Subjects) ParseCall(kind, subject string) (CallKey, error) {
-	if rest, ok := strings.CutPrefix(subject, s.Prefix()+".live."); ok {
-		subject = s.Prefix() + "." + rest
-	}
-	t, err := s.split(kind, subject, 3)
+	t, err := s.split(kind, s.stored(subject), 3)
 	if err != nil {
 		return CallKey{}, err
 	}
 	return parseKey(t)
+}
+
+// stored is the subject that a live copy is of.
+func (s Subjects) stored(subject string) string {
+	if rest, ok := strings.CutPrefix(subject, s.Prefix()+".live."); ok {
+		return s.Prefix() + "." + rest
+	}
+	return subject
 }
 
 func (s Subjects) parseTurn(kind, subject string) (a AgentID, session SessionID, turn TurnID, err error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // Definition describes a tool: an MCP Tool plus what running it at a distance needs
@@ -152,6 +153,14 @@ func (d Definition) Check() error {
 
 // Fenced says whether the tool must run at most once: it is neither read-only nor idempotent.
 func (d Definition) Fenced() bool { return !d.ReadOnly && !d.Idempotent }
+
+// Permission is what permission rules see of the tool.
+func (d Definition) Permission() permission.Tool {
+	return permission.Tool{
+		Name: d.Name, InputSchema: d.InputSchema, ReadOnly: d.ReadOnly, Matcher: d.Matcher,
+		DangerousFiles: d.DangerousFiles, DangerousDirectories: d.DangerousDirectories, MCPServer: d.MCPServer,
+	}
+}
 
 // JSON is the definition as it is announced, and what its hash is of.
 func (d Definition) JSON() []byte {

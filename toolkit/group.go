@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // GroupBasic is the reserved group that is always on. Tools in no other group are in it.
@@ -92,6 +93,13 @@ type Config struct {
 	Tools  map[events.ToolName]Override `json:"tools,omitempty"`
 	// NoMetaTool keeps reset_tools from being offered though there are groups that an agent may switch.
 	NoMetaTool bool `json:"noMetaTool,omitempty"`
+	// Permissions are what every session begins with; its own rules come on top.
+	Permissions permission.Context  `json:"permissions,omitzero"`
+	Approvals   []Approval          `json:"approvals,omitempty"`
+	Roles       map[string][]string `json:"roles,omitempty"` // people by role
+	// External are tools that other systems answer; no worker has to announce them.
+	External []Definition `json:"external,omitempty"`
+	AskUser  bool         `json:"askUser,omitempty"` // offer [AskUser]
 }
 
 // ErrConfig is returned when a configuration cannot be used; its text says where and why.
@@ -153,6 +161,7 @@ func (c Config) Check() error {
 		}
 		o.check(p)
 	}
+	c.checkPeople(&all)
 	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
 	return errors.Join(all...)
 }

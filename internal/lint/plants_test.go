@@ -107,6 +107,7 @@ var importPlants = slices.Concat(
 	[]importPlant{
 		{dir: "toolkit", imports: "encoding/json"},
 		{dir: "toolkit", imports: ours("events")},
+		{dir: "toolkit", imports: ours("toolkit/permission")},
 		{dir: "toolkit", imports: schemaGo},
 		{dir: "toolkit", imports: "github.com/santhosh-tekuri/jsonschema/v6"},
 		{dir: "toolkit", imports: "github.com/dlclark/regexp2/v2"},
@@ -119,7 +120,7 @@ var importPlants = slices.Concat(
 		{dir: "toolkit/toolkittest", imports: goCmp, lists: lists("toolkittest", "testsupport")},
 		{dir: "toolkit/permission", imports: "encoding/json"},
 		{dir: "toolkit/permission", imports: ours("events")},
-		{dir: "toolkit/permission", imports: ours("toolkit")},
+		{dir: "toolkit/permission", imports: ours("toolkit"), lists: lists("permission")},
 		{dir: "toolkit/permission", imports: "github.com/bmatcuk/doublestar/v4"},
 		{dir: "toolkit/permission", imports: "mvdan.cc/sh/v3/syntax"},
 		{dir: "toolkit/permission", imports: "mvdan.cc/sh/v3/interp", lists: lists("permission")},

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/toolwire/toolwire/events"
-	"github.com/toolwire/toolwire/toolkit"
 )
 
 // arguments are the members of a call's arguments, and what the schema puts in the place of
@@ -21,7 +20,7 @@ type property struct {
 	Default json.RawMessage `json:"default"`
 }
 
-func readArguments(def toolkit.Definition, input json.RawMessage) arguments {
+func readArguments(def Tool, input json.RawMessage) arguments {
 	var a arguments
 	if len(bytes.TrimSpace(input)) > 0 {
 		a.broken = events.CheckJSON(input) != nil || json.Unmarshal(input, &a.values) != nil || a.values == nil

@@ -5,8 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/toolwire/toolwire/toolkit"
 )
 
 // Mode says what happens to calls that no rule decides.
@@ -84,6 +82,6 @@ func (c Context) off() bool {
 }
 
 // trusted says whether what the definition says of itself counts.
-func (c Context) trusted(def toolkit.Definition) bool {
+func (c Context) trusted(def Tool) bool {
 	return def.MCPServer == "" || slices.Contains(c.TrustedServers, def.MCPServer)
 }

@@ -3,15 +3,13 @@ package permission
 import (
 	"encoding/json"
 	"slices"
-
-	"github.com/toolwire/toolwire/toolkit"
 )
 
 const maxSuggestions = 5
 
 // Evaluate judges one call. The definition is the registered one, never what a caller sent; own is
 // what the tool said itself, nil if it was not asked or gave no answer (see [NeedsCheck]).
-func Evaluate(c Context, def toolkit.Definition, input json.RawMessage, own *Check) Decision {
+func Evaluate(c Context, def Tool, input json.RawMessage, own *Check) Decision {
 	e := evaluation{context: c, def: def, own: own, matcher: matcherFor(c, def, input, own)}
 	d := e.judge()
 	if d.Behavior == Ask {
@@ -26,7 +24,7 @@ func Evaluate(c Context, def toolkit.Definition, input json.RawMessage, own *Che
 
 // Covers says whether an allow rule covers all of a call by itself. Whether the call then runs is
 // for [Evaluate] to say.
-func Covers(c Context, r Rule, def toolkit.Definition, input json.RawMessage, own *Check) bool {
+func Covers(c Context, r Rule, def Tool, input json.RawMessage, own *Check) bool {
 	c.Rules = []Rule{{Tool: r.Tool, Content: r.Content, Behavior: Allow}}
 	e := evaluation{context: c, def: def, own: own, matcher: matcherFor(c, def, input, own)}
 	return e.allowed() != nil
@@ -34,7 +32,7 @@ func Covers(c Context, r Rule, def toolkit.Definition, input json.RawMessage, ow
 
 type evaluation struct {
 	context Context
-	def     toolkit.Definition
+	def     Tool
 	own     *Check
 	matcher matcher
 }

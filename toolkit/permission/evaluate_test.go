@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolwire/toolwire/events"
-	"github.com/toolwire/toolwire/toolkit"
+
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
@@ -41,17 +41,17 @@ func rules(tb testing.TB, lines ...string) []permission.Rule {
 	return out
 }
 
-func plain(name events.ToolName) toolkit.Definition { return toolkit.Definition{Name: name} }
+func plain(name events.ToolName) permission.Tool { return permission.Tool{Name: name} }
 
 // TestTable is agentscope-spec §6.2, every mode with every kind of call, without rules, with an allow
 // rule, an ask rule and a deny rule (P1, P2).
 func TestTable(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]struct {
-		def toolkit.Definition
+		def permission.Tool
 		own *permission.Check
 	}{
-		"read-only": {toolkit.Definition{Name: "t", ReadOnly: true}, nil},
+		"read-only": {permission.Tool{Name: "t", ReadOnly: true}, nil},
 		"plain":     {plain("t"), nil},
 		"ask":       {plain("t"), &permission.Check{Behavior: ask, Message: "m"}},
 		"safety":    {plain("t"), &permission.Check{Behavior: ask, Immune: true, Message: "m"}},
@@ -126,10 +126,10 @@ func TestTable(t *testing.T) {
 
 func TestNoConfigurationRunsWhatDoesNotObject(t *testing.T) {
 	t.Parallel()
-	untrusted := toolkit.Definition{Name: "mcp__s__t", MCPServer: "s", ReadOnly: true}
+	untrusted := permission.Tool{Name: "mcp__s__t", MCPServer: "s", ReadOnly: true}
 	for name, tc := range map[string]struct {
 		c    permission.Context
-		def  toolkit.Definition
+		def  permission.Tool
 		own  *permission.Check
 		want string
 	}{
@@ -137,8 +137,8 @@ func TestNoConfigurationRunsWhatDoesNotObject(t *testing.T) {
 		"asks":               {def: plain("t"), own: &permission.Check{Behavior: ask}, want: "ask: tool check"},
 		"safety":             {def: plain("t"), own: &permission.Check{Behavior: ask, Immune: true}, want: "ask: safety: tool check"},
 		"denies":             {def: plain("t"), own: &permission.Check{Behavior: deny}, want: "deny: tool check"},
-		"no answer":          {def: toolkit.Definition{Name: "t", Matcher: "own"}, want: "ask: safety: tool check"},
-		"answer":             {def: toolkit.Definition{Name: "t", Matcher: "own"}, own: &permission.Check{}, want: "allow: no configuration"},
+		"no answer":          {def: permission.Tool{Name: "t", Matcher: "own"}, want: "ask: safety: tool check"},
+		"answer":             {def: permission.Tool{Name: "t", Matcher: "own"}, own: &permission.Check{}, want: "allow: no configuration"},
 		"unknown word":       {def: plain("t"), own: &permission.Check{Behavior: "yes"}, want: "yes"},
 		"T-143 untrusted":    {def: untrusted, want: "ask: tool check"},
 		"T-143 says allow":   {def: untrusted, own: &permission.Check{Behavior: allow, ReadOnly: true}, want: "ask: tool check"},
@@ -151,7 +151,7 @@ func TestNoConfigurationRunsWhatDoesNotObject(t *testing.T) {
 		"T-143 no rule":      {c: permission.Context{Rules: rules(t, "allow mcp__x__*")}, def: untrusted, want: "ask: tool check"},
 		"T-143 trusted mode": {c: permission.Context{Mode: permission.Explore, TrustedServers: []string{"s"}}, def: untrusted, want: "allow: read-only"},
 		"unknown mode":       {c: permission.Context{Mode: "yolo"}, def: plain("t"), want: "ask: unknown mode"},
-		"unknown mode reads": {c: permission.Context{Mode: "yolo"}, def: toolkit.Definition{Name: "t", ReadOnly: true}, want: "ask: unknown mode"},
+		"unknown mode reads": {c: permission.Context{Mode: "yolo"}, def: permission.Tool{Name: "t", ReadOnly: true}, want: "ask: unknown mode"},
 		"unknown behavior":   {c: permission.Context{Mode: permission.Bypass, Rules: []permission.Rule{{Tool: "t", Behavior: "nope"}}}, def: plain("t"), want: "ask: safety: rule t"},
 		"another tool":       {c: permission.Context{Mode: permission.Bypass, Rules: []permission.Rule{{Tool: "u", Behavior: "nope"}}}, def: plain("t"), want: "allow: mode bypass"},
 	} {
@@ -201,7 +201,7 @@ func TestContentOfToolsWithoutMatcher(t *testing.T) {
 // A certain deny wins over doubt and over asks, wherever it stands; doubt wins over an ask.
 func TestDenyWins(t *testing.T) {
 	t.Parallel()
-	def := toolkit.Definition{Name: "t", Matcher: "field:a"}
+	def := permission.Tool{Name: "t", Matcher: "field:a"}
 	input := json.RawMessage(`{"a":"x"}`)
 	c := permission.Context{Rules: rules(t, "allow t", "ask t(x)", "deny t(*)")}
 	if d := permission.Evaluate(c, def, input, nil); d.String() != "deny: rule t(*)" {
@@ -214,7 +214,7 @@ func TestDenyWins(t *testing.T) {
 
 func TestField(t *testing.T) {
 	t.Parallel()
-	def := toolkit.Definition{
+	def := permission.Tool{
 		Name: "t", Matcher: "field:env",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"env":{"type":"string","default":"prod"},"x":true}}`),
 	}

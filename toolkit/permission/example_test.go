@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/toolwire/toolwire/toolkit"
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 func ExampleEvaluate() {
-	def := toolkit.Definition{Name: "execute_shell_command", Matcher: "shell"}
+	def := permission.Tool{Name: "execute_shell_command", Matcher: "shell"}
 	rule, err := permission.ParseRule("execute_shell_command(git push:*)")
 	if err != nil {
 		fmt.Println(err)

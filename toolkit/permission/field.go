@@ -2,8 +2,6 @@ package permission
 
 import (
 	"encoding/json"
-
-	"github.com/toolwire/toolwire/toolkit"
 )
 
 // fieldMatcher compares one argument that is text.
@@ -12,7 +10,7 @@ type fieldMatcher struct {
 	present, sure bool
 }
 
-func newFieldMatcher(def toolkit.Definition, input json.RawMessage, name string) fieldMatcher {
+func newFieldMatcher(def Tool, input json.RawMessage, name string) fieldMatcher {
 	var m fieldMatcher
 	m.text, m.present, m.sure = readArguments(def, input).text(name)
 	return m

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toolwire/toolwire/toolkit"
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
@@ -19,7 +18,7 @@ func FuzzEvaluate(f *testing.F) {
 	f.Add("nope", "own", `[`, "", "", "")
 	f.Add("dont_ask", "path:a,b", `{"a":["x",null],"b":{}}`, "[", "allow", "allow")
 	f.Fuzz(func(t *testing.T, mode, matcher, input, content, behavior, own string) {
-		def := toolkit.Definition{Name: "t", Matcher: matcher}
+		def := permission.Tool{Name: "t", Matcher: matcher}
 		c := permission.Context{
 			Mode: permission.Mode(mode), WorkingDirectories: []string{"/work"},
 			Rules: []permission.Rule{{Tool: "t", Content: content, Behavior: permission.Behavior(behavior)}},

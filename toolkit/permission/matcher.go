@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/toolwire/toolwire/toolkit"
 )
 
 // verdict says whether a deny or ask rule is about a call. Unsure is treated as an ask.
@@ -32,7 +30,7 @@ type matcher interface {
 	suggest() ([]string, bool)
 }
 
-func matcherFor(c Context, def toolkit.Definition, input json.RawMessage, own *Check) matcher {
+func matcherFor(c Context, def Tool, input json.RawMessage, own *Check) matcher {
 	kind, args, _ := strings.Cut(def.Matcher, ":")
 	switch {
 	case def.Matcher == "":
@@ -49,7 +47,7 @@ func matcherFor(c Context, def toolkit.Definition, input json.RawMessage, own *C
 
 // NeedsCheck says whether the tool has a check or matcher of its own, which must be asked for every
 // call; an ask that gets no answer is Evaluate's with a nil Check.
-func NeedsCheck(def toolkit.Definition) bool {
+func NeedsCheck(def Tool) bool {
 	kind, args, _ := strings.Cut(def.Matcher, ":")
 	return def.Matcher != "" && kind != "path" && kind != "shell" && (kind != "field" || args == "")
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
-
-	"github.com/toolwire/toolwire/toolkit"
 )
 
 // pathArguments are the names under which tools take files and directories.
@@ -31,7 +29,7 @@ type pathMatcher struct {
 	doubt   bool // there are paths that could not be read
 }
 
-func newPathMatcher(c Context, def toolkit.Definition, input json.RawMessage, fields []string) pathMatcher {
+func newPathMatcher(c Context, def Tool, input json.RawMessage, fields []string) pathMatcher {
 	args := readArguments(def, input)
 	m := pathMatcher{
 		base: baseOf(c), home: c.Home, dirs: c.WorkingDirectories, doubt: args.broken,

@@ -6,12 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolwire/toolwire/toolkit"
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
-func pathTool() toolkit.Definition {
-	return toolkit.Definition{
+func pathTool() permission.Tool {
+	return permission.Tool{
 		Name: "t", Matcher: "path",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"file_path":{"type":"string"},"path":{"type":"string"}}}`),
 	}
@@ -94,9 +93,9 @@ func TestPathArguments(t *testing.T) {
 	const doubt, fine, other = "ask: safety: rule t(/etc/**)", "allow: rule t(/work/**)", "ask: mode default"
 	named := pathTool()
 	named.Matcher = "path:target,sources"
-	foreign := toolkit.Definition{Name: "t", Matcher: "path", InputSchema: json.RawMessage(`{"properties":{"target":{}}}`)}
+	foreign := permission.Tool{Name: "t", Matcher: "path", InputSchema: json.RawMessage(`{"properties":{"target":{}}}`)}
 	for _, tc := range []struct {
-		def         toolkit.Definition
+		def         permission.Tool
 		input, want string
 	}{
 		{pathTool(), `{}`, fine}, // where the tool is
@@ -125,7 +124,7 @@ func TestDangerousPaths(t *testing.T) { // P7
 	more.DangerousFiles, more.DangerousDirectories = []string{"secret.txt", "conf/key"}, []string{"/etc", "my/dir"}
 	only.DangerousFiles, only.DangerousDirectories = []string{"!defaults", "secret.txt"}, []string{"!defaults"}
 	for _, tc := range []struct {
-		def  toolkit.Definition
+		def  permission.Tool
 		path string
 		want bool
 	}{

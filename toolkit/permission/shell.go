@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/toolwire/toolwire/toolkit"
 )
 
 // defaultShellArgument is the argument that has the command, if the matcher names none.
@@ -21,7 +19,7 @@ type shellMatcher struct {
 	dangers dangers
 }
 
-func newShellMatcher(c Context, def toolkit.Definition, input json.RawMessage, field string) shellMatcher {
+func newShellMatcher(c Context, def Tool, input json.RawMessage, field string) shellMatcher {
 	if field == "" {
 		field = defaultShellArgument
 	}

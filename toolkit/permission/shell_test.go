@@ -7,11 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolwire/toolwire/toolkit"
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
-func shellTool() toolkit.Definition { return toolkit.Definition{Name: "sh", Matcher: "shell"} }
+func shellTool() permission.Tool { return permission.Tool{Name: "sh", Matcher: "shell"} }
 
 func shellInput(tb testing.TB, command string) json.RawMessage {
 	tb.Helper()
@@ -406,7 +405,7 @@ func TestShellArguments(t *testing.T) { // T-87
 			}
 		}
 	}
-	def := toolkit.Definition{Name: "sh", Matcher: "shell:run"}
+	def := permission.Tool{Name: "sh", Matcher: "shell:run"}
 	if d := permission.Evaluate(permission.Context{Mode: permission.Explore}, def, json.RawMessage(`{"run":"ls"}`), nil); d.String() != reads {
 		t.Errorf("an argument with another name: %q", d)
 	}
