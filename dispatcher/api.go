@@ -55,24 +55,31 @@ type operation func(ctx context.Context, r *request) (any, error)
 
 func (d *Dispatcher) operations() map[string]operation {
 	return map[string]operation{
-		events.OpTools:       d.opTools,
-		events.OpTool:        d.opTool,
-		events.OpToolDrop:    d.operatorsOnly(d.opToolDrop),
-		events.OpTurn:        d.opTurn,
-		events.OpResult:      d.opResult,
-		events.OpCancel:      d.opCancel,
-		events.OpSessions:    d.opSessions,
-		events.OpSession:     d.opSession,
-		events.OpSessionSet:  d.opSessionSet,
-		events.OpSessionDrop: d.opSessionDrop,
-		events.OpGroups:      d.opGroups,
-		events.OpState:       d.opState,
-		events.OpConfig:      d.operatorsOnly(d.opConfig),
-		events.OpConfigSet:   d.operatorsOnly(d.opConfigSet),
-		events.OpDead:        d.operatorsOnly(d.opDead),
-		events.OpDeadShow:    d.operatorsOnly(d.opDeadShow),
-		events.OpDeadRetry:   d.operatorsOnly(d.opDeadRetry),
-		events.OpDeadDrop:    d.operatorsOnly(d.opDeadDrop),
+		events.OpTools:        d.opTools,
+		events.OpTool:         d.opTool,
+		events.OpToolDrop:     d.operatorsOnly(d.opToolDrop),
+		events.OpTurn:         d.opTurn,
+		events.OpResult:       d.opResult,
+		events.OpCancel:       d.opCancel,
+		events.OpSessions:     d.opSessions,
+		events.OpSession:      d.opSession,
+		events.OpSessionSet:   d.opSessionSet,
+		events.OpSessionDrop:  d.opSessionDrop,
+		events.OpGroups:       d.opGroups,
+		events.OpState:        d.opState,
+		events.OpQuestions:    d.opQuestions,
+		events.OpQuestion:     d.opQuestion,
+		events.OpJudged:       d.opJudged,
+		events.OpDecisions:    d.opDecisions,
+		events.OpLife:         d.opLife,
+		events.OpPermit:       d.opPermit,
+		events.OpPermitReplay: d.operatorsOnly(d.opPermitReplay),
+		events.OpConfig:       d.operatorsOnly(d.opConfig),
+		events.OpConfigSet:    d.operatorsOnly(d.opConfigSet),
+		events.OpDead:         d.operatorsOnly(d.opDead),
+		events.OpDeadShow:     d.operatorsOnly(d.opDeadShow),
+		events.OpDeadRetry:    d.operatorsOnly(d.opDeadRetry),
+		events.OpDeadDrop:     d.operatorsOnly(d.opDeadDrop),
 	}
 }
 
@@ -80,7 +87,7 @@ func (d *Dispatcher) operations() map[string]operation {
 // under way are answered.
 func (d *Dispatcher) openAPI(ctx context.Context) (serve func(context.Context) error, err error) {
 	svc, err := micro.AddService(d.bus.Conn(), micro.Config{
-		Name: d.bus.Prefix() + "-dispatcher", Version: apiVersion, Description: "tools, sessions, turns, results, cancel, dead letters",
+		Name: d.bus.Prefix() + "-dispatcher", Version: apiVersion, Description: "tools, sessions, turns, results, questions, permissions, cancel, dead letters",
 		Metadata: map[string]string{"instance": d.cfg.Instance},
 	})
 	if err != nil {

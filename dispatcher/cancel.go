@@ -111,7 +111,7 @@ func (d *Dispatcher) storedTurn(ctx context.Context, a events.AgentID, session e
 	m, err := d.bus.Fact(ctx, d.bus.Calls(a, session, id))
 	switch {
 	case errors.Is(err, jet.ErrNone):
-		return t, errUnknownTurn
+		return d.parkedTurn(ctx, t)
 	case err != nil:
 		return t, err
 	}
@@ -123,6 +123,18 @@ func (d *Dispatcher) storedTurn(ctx context.Context, a events.AgentID, session e
 		t.body = events.ToolCalls{Calls: salvage(m.Event, m.Data)} // as the intake does
 	}
 	return t, err
+}
+
+// parkedTurn reads a turn that CALLS has forgotten, because somebody is asked about a call of it.
+func (d *Dispatcher) parkedTurn(ctx context.Context, t turn) (turn, error) {
+	_, recorded, _, err := d.stagedTurn(ctx, t.session, t.id)
+	switch {
+	case errors.Is(err, jet.ErrNone), err == nil && recorded.agent != t.agent:
+		return t, errUnknownTurn
+	case err != nil:
+		return t, err
+	}
+	return *recorded, nil
 }
 
 // named are the calls of t with the given ids, all of them if none is given.
@@ -153,30 +165,26 @@ func strangers(t *turn, ids []events.CallID) string {
 // cancelCalls ends the given calls of a turn, and says of each what that came to. Of a turn that
 // goes on in stages, the last call ends first: none is to begin because one before it ended.
 func (d *Dispatcher) cancelCalls(ctx context.Context, t *turn, calls []events.Call) ([]outcome, error) {
-	out := make([]outcome, len(calls))
-	limit := atOnce
-	if len(calls) > 1 {
-		_, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
-		if err != nil && !errors.Is(err, jet.ErrNone) {
-			return nil, err
-		}
-		if err == nil {
-			limit = 1
-		}
+	s, recorded, _, err := d.stagedTurn(ctx, t.session, t.id)
+	if err != nil && !errors.Is(err, jet.ErrNone) {
+		return nil, err
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	limit := atOnce
+	if s != nil {
+		limit = 1
+	}
+	out := make([]outcome, len(calls))
+	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(limit)
 	for i, c := range slices.Backward(calls) {
 		g.Go(func() (err error) {
-			out[i], err = d.settle(ctx, ending{
-				key: t.key(c.ID), name: c.Name, agent: t.agent, attrs: t.attrs,
-				reason: events.ReasonCancelled, fenced: true,
-			})
-			if err == nil && out[i] == outcomeSettled {
-				// A read-only tool may run without having said so: its result is refused now,
-				// and it need not go on.
-				err = d.stop(&ending{key: t.key(c.ID), name: c.Name, reason: events.ReasonCancelled})
+			if s != nil {
+				if place := recorded.place(c.ID); place >= 0 && s.Calls[place].State == events.CallAsking {
+					out[i], err = d.cancelAsked(gctx, recorded, recorded.body.Calls[place], s.Calls[place].Ask)
+					return err
+				}
 			}
+			out[i], err = d.cancelCall(gctx, t, c)
 			return err
 		})
 	}
@@ -186,7 +194,38 @@ func (d *Dispatcher) cancelCalls(ctx context.Context, t *turn, calls []events.Ca
 	for _, o := range out {
 		d.metrics.cancels.WithLabelValues(o.String()).Inc()
 	}
-	return out, nil
+	if s == nil {
+		return out, nil
+	}
+	// The record takes note of what was settled of its later stages, for it may outlive the facts.
+	return out, d.step(ctx, t.session, t.id, false)
+}
+
+func (d *Dispatcher) cancelCall(ctx context.Context, t *turn, c events.Call) (outcome, error) {
+	o, err := d.settle(ctx, ending{
+		key: t.key(c.ID), name: c.Name, agent: t.agent, attrs: t.attrs,
+		reason: events.ReasonCancelled, fenced: true,
+	})
+	if err != nil || o != outcomeSettled {
+		return o, err
+	}
+	// A read-only tool may run without having said so: its result is refused now, and it need not go on.
+	return o, d.stop(&ending{key: t.key(c.ID), name: c.Name, reason: events.ReasonCancelled})
+}
+
+// cancelAsked ends a call that waits for an answer: what decides the question decides the call.
+func (d *Dispatcher) cancelAsked(ctx context.Context, t *turn, c events.Call, a *asked) (outcome, error) {
+	if err := d.end(ctx, t, c, a, &events.Decided{Outcome: events.OutcomeCancelled, At: time.Now().UTC(), Reason: "the agent cancelled the call"}, true); err != nil {
+		return 0, err
+	}
+	h, err := d.decidedAs(ctx, t.key(c.ID), a.Request)
+	if err != nil {
+		return 0, err
+	}
+	if h != nil && h.Outcome == events.OutcomeCancelled {
+		return outcomeSettled, nil
+	}
+	return d.cancelCall(ctx, t, c) // an answer was faster: it may run by now
 }
 
 // String is the word of the API for an outcome of a cancellation.

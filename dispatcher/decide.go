@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // turn is one ToolCalls event as it was accepted. Agent, session and turn come from its
@@ -24,14 +26,24 @@ type turn struct {
 	began   time.Time // when the calls now decided about could first run
 	staged  bool      // in steps, by a record
 	eventID string
+	granted map[events.CallID]*grant // what people approved
 }
 
 func (t *turn) key(c events.CallID) events.CallKey {
 	return events.CallKey{Session: t.session, Turn: t.id, Call: c}
 }
 
-// decision is what becomes of one call: work for a pool, a run by the dispatcher itself, or a
-// result at once.
+// grant is the approval of a call by people.
+type grant struct {
+	request string
+	digest  string          // of what was approved
+	input   json.RawMessage // in the place of the call's own arguments; nil: those
+	by      string          // who approved, for the record
+	parked  time.Duration   // how long the call waited, which its agent's deadline does not count
+}
+
+// decision is what becomes of one call: work for a pool, a run by the dispatcher itself, a question,
+// or a result at once.
 type decision struct {
 	call     events.Call
 	tool     *tool  // nil: there is none of that name
@@ -39,70 +51,143 @@ type decision struct {
 	control  bool   // the dispatcher runs it
 	repaired bool   // the arguments came as a string
 
-	pool string           // of work
-	work *events.ToolWork // nil: settled
+	input  json.RawMessage // what would run
+	permit permission.Decision
+	ask    events.Kind // a question; "": none
 
-	reason events.Reason // of a settled call
-	text   string        // for the model: what was wrong, what to do next
+	pool string           // of work
+	work *events.ToolWork // nil: settled, or asked about
+
+	reason  events.Reason                   // of a settled call
+	text    string                          // for the model: what was wrong, what to do next
+	answer  *events.ExternalExecutionResult // the result, where it came from outside
+	asked   bool                            // it ends because the question about it was decided
+	judged  string                          // how, for the record
+	yielded bool                            // its worker has let go of it, to be answered outside
 }
 
+// settled says whether the call has an end now.
+func (d *decision) settled() bool { return d.work == nil && d.ask == "" }
+
 // decide says what becomes of calls of a turn, in their order. It is pure.
-func decide(t *turn, calls []events.Call, reg *snapshot, rec *record, now time.Time) []decision {
+func decide(t *turn, calls []events.Call, b basis) []decision {
 	out := make([]decision, len(calls))
 	for i, c := range calls {
-		out[i] = decideCall(t, c, reg, rec, now)
+		out[i] = decideCall(t, c, b)
 	}
 	return out
 }
 
+// basis is what decisions rest on beside the calls themselves.
+type basis struct {
+	reg *snapshot
+	rec *record
+	own map[events.CallID]*permission.Check // what workers said of calls of tools with a check of their own
+	now time.Time
+}
+
 // decideCall takes one call through the order of checks (see the package comment).
-func decideCall(t *turn, c events.Call, reg *snapshot, rec *record, now time.Time) decision {
-	d := decision{call: c, tool: reg.tool(c.Name), session: rec.revision, control: reg.meta != nil && control(c.Name)}
-	settle := func(r events.Reason, text string) decision {
-		d.reason, d.text, d.control = r, text, false
-		return d
+func decideCall(t *turn, c events.Call, b basis) decision {
+	d := decision{call: c, tool: b.reg.tool(c.Name), session: b.rec.revision, control: b.reg.meta != nil && control(c.Name)}
+	if d.control {
+		d.tool = b.reg.meta
 	}
-	late := t.body.Deadline != nil && !now.Before(*t.body.Deadline)
 	switch {
-	case d.control && late:
-		return settle(events.ReasonTimeout, "The deadline of the turn had passed before the call could start. It did not run.")
-	case d.control:
-		return d
 	case d.tool == nil:
-		return settle(events.ReasonNotFound, notFound(c.Name, reg, rec))
+		return d.settle(events.ReasonNotFound, notFound(c.Name, b.reg, b.rec))
 	case d.tool.broken != nil:
-		return settle(events.ReasonUnavailable, fmt.Sprintf("Tool %q is not set up rightly at present. Go on without it.", c.Name))
-	case !rec.callable(d.tool):
-		return settle(events.ReasonInactive, inactiveText(d.tool, reg))
+		return d.settle(events.ReasonUnavailable, fmt.Sprintf("Tool %q is not set up rightly at present. Go on without it.", c.Name))
+	case !d.control && !b.rec.callable(d.tool):
+		return d.settle(events.ReasonInactive, inactiveText(d.tool, b.reg))
+	}
+	g := t.granted[c.ID]
+	if g != nil && g.input != nil {
+		c.Input = g.input
+	}
+	if d.control { // checks its own arguments
+		d.input = c.Input
+		return d.permitted(t, d.granted(t, g), b)
 	}
 	schema, err := d.tool.schema()
 	if err != nil {
-		return settle(events.ReasonUnavailable, fmt.Sprintf("The arguments of tool %q cannot be checked at present. Go on without it.", c.Name))
+		return d.settle(events.ReasonUnavailable, fmt.Sprintf("The arguments of tool %q cannot be checked at present. Go on without it.", c.Name))
 	}
-	input, repaired, err := schema.Prepare(c.Input)
-	if err != nil {
-		return settle(events.ReasonInvalidInput, inputText(err))
+	if d.input, d.repaired, err = schema.Prepare(c.Input); err != nil {
+		return d.settle(events.ReasonInvalidInput, inputText(err))
 	}
-	// Here: permission.
-	if d.tool.def.External {
-		return settle(events.ReasonUnavailable, fmt.Sprintf(
-			"Tool %q is answered by another system, which cannot be asked here yet. Go on without it.", c.Name))
+	return d.permitted(t, d.granted(t, g), b)
+}
+
+// granted is an approval if it is of just this: the tool as it is defined now, with these arguments.
+func (d *decision) granted(t *turn, g *grant) *grant {
+	if g == nil || g.digest != events.Digest(d.call.Name, d.tool.hash, d.input, t.key(d.call.ID), g.request) {
+		return nil
+	}
+	return g
+}
+
+// settle ends the call.
+func (d decision) settle(r events.Reason, text string) decision {
+	d.reason, d.text, d.control = r, text, false
+	return d
+}
+
+// permitted takes a call with valid arguments on: permission, then where it is to run.
+func (d decision) permitted(t *turn, g *grant, b basis) decision {
+	own := b.own[d.call.ID]
+	d.permit = b.reg.permit(b.rec, d.tool, d.input, own)
+	unchecked := own == nil && permission.NeedsCheck(d.tool.def.Permission())
+	switch {
+	case unchecked && b.reg.policy(b.rec, d.tool).Mode == permission.DontAsk:
+		return d.settle(events.ReasonUnavailable, fmt.Sprintf("Whether tool %q may be called cannot be told at present. Try again later, or go on without it.", d.call.Name))
+	case d.permit.Behavior == permission.Deny:
+		return d.settle(events.ReasonDeniedByRule, deniedText(d.permit))
+	}
+	var parked time.Duration
+	if g != nil {
+		parked = g.parked
+	}
+	asks := d.permit.Behavior == permission.Ask && g == nil
+	switch {
+	case t.body.Deadline != nil && !b.now.Before(t.body.Deadline.Add(parked)):
+		return d.settle(events.ReasonTimeout, "The deadline of the turn had passed before the call could start. It did not run.")
+	case asks:
+		d.ask, d.control = events.KindConfirm, false
+		return d
+	case d.control:
+		return d
+	case d.tool.def.External:
+		d.ask = events.KindExternal
+		return d
 	}
 	until := t.began.Add(d.tool.def.QueueLimit())
-	switch {
-	case late:
-		return settle(events.ReasonTimeout, "The deadline of the turn had passed before the call could start. It did not run.")
-	case !now.Before(until):
-		return settle(events.ReasonQueueExpired, sentence(events.ReasonQueueExpired))
+	if g == nil && !b.now.Before(until) {
+		return d.settle(events.ReasonQueueExpired, sentence(events.ReasonQueueExpired))
 	}
-	d.pool, d.repaired = d.tool.pool, repaired
+	accepted := t.began
+	if g != nil { // it could not queue before
+		accepted, until = b.now, b.now.Add(d.tool.def.QueueLimit())
+	}
+	d.queue(t, g, accepted, until, parked)
+	return d
+}
+
+// queue makes work of the call.
+func (d *decision) queue(t *turn, g *grant, accepted, until time.Time, parked time.Duration) {
+	d.pool = d.tool.pool
 	d.work = &events.ToolWork{
-		Call: events.Call{ID: c.ID, Name: c.Name, Input: input}, Agent: t.agent, Context: t.body.Context,
-		Definition: d.tool.hash, SessionRevision: rec.revision, ArgsRepaired: repaired,
-		AcceptedAt: t.began, QueueUntil: until, Deadline: t.body.Deadline,
+		Call: events.Call{ID: d.call.ID, Name: d.call.Name, Input: d.input}, Agent: t.agent, Context: t.body.Context,
+		Definition: d.tool.hash, SessionRevision: d.session, ArgsRepaired: d.repaired, Decision: d.permit.String(),
+		AcceptedAt: accepted, QueueUntil: until, Deadline: t.body.Deadline,
 		Staged: t.staged, Tuning: d.tool.tuning,
 	}
-	return d
+	if g != nil {
+		d.work.Decision += "; approved by " + g.by
+		d.work.Request, d.work.Digest = g.request, g.digest
+	}
+	if parked > 0 && t.body.Deadline != nil {
+		d.work.Deadline = new(t.body.Deadline.Add(parked))
+	}
 }
 
 func inputText(err error) string {

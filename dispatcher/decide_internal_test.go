@@ -47,6 +47,7 @@ func TestDecide(t *testing.T) {
 		text     string        // part of it
 		input    string
 		repaired bool
+		ask      events.Kind
 	}{
 		"valid":                           {call: events.Call{Name: "get_weather", Input: []byte(`{"n":1}`)}, input: `{"n":1}`},
 		"bytes kept (T-80)":               {call: events.Call{Name: "get_weather", Input: []byte(`{ "n" : 9007199254740993}`)}, input: `{ "n" : 9007199254740993}`},
@@ -60,7 +61,8 @@ func TestDecide(t *testing.T) {
 		"unknown, close":                  {call: events.Call{Name: "get_wether"}, reason: events.ReasonNotFound, text: "similar name: get_weather, get_whether"},
 		"unknown, in other letters":       {call: events.Call{Name: "GET_WEATHER"}, reason: events.ReasonNotFound, text: "get_weather"},
 		"unknown, far":                    {call: events.Call{Name: "zzzzzzzz"}, reason: events.ReasonNotFound, text: "one of the tools you were given"},
-		"external":                        {call: events.Call{Name: "ask_boss"}, reason: events.ReasonUnavailable, text: "another system"},
+		"external":                        {call: events.Call{Name: "ask_boss"}, ask: events.KindExternal},
+		"external, deadline passed":       {call: events.Call{Name: "ask_boss"}, deadline: at(0), reason: events.ReasonTimeout},
 		"external, invalid first (T-24)":  {call: events.Call{Name: "ask_boss", Input: []byte(`{"x":1}`)}, reason: events.ReasonInvalidInput},
 		"schema out of reach":             {call: events.Call{Name: "broken"}, reason: events.ReasonUnavailable, text: "cannot be checked"},
 		"deadline to come":                {call: events.Call{Name: "get_weather"}, deadline: at(time.Second), input: `{}`},
@@ -75,8 +77,8 @@ func TestDecide(t *testing.T) {
 			t.Parallel()
 			c.call.ID = "c1"
 			tn := &turn{agent: "a", session: "s", id: "t", stored: stored, began: stored, body: events.ToolCalls{Calls: []events.Call{c.call}, Deadline: c.deadline}}
-			got := decide(tn, tn.body.Calls, reg, newRecord("a", nil), stored.Add(c.after))
-			if len(got) != 1 || got[0].reason != c.reason || (got[0].work == nil) != (c.reason != "") {
+			got := decide(tn, tn.body.Calls, basis{reg: reg, rec: newRecord("a", nil), now: stored.Add(c.after)})
+			if len(got) != 1 || got[0].reason != c.reason || (got[0].work == nil) != (c.reason != "" || c.ask != "") || got[0].ask != c.ask {
 				t.Fatalf("got %+v, want reason %q", got, c.reason)
 			}
 			if !strings.Contains(got[0].text, c.text) {
@@ -94,7 +96,7 @@ func TestDecideKeepsTheOrderOfTheTurn(t *testing.T) {
 	t.Parallel()
 	reg := snapshotOf(toolkit.Definition{Name: "a"})
 	tn := &turn{began: time.Now(), body: events.ToolCalls{Calls: []events.Call{{ID: "1", Name: "a"}, {ID: "2", Name: "b"}, {ID: "3", Name: "a"}}}}
-	got := decide(tn, tn.body.Calls, reg, newRecord("a", nil), time.Now())
+	got := decide(tn, tn.body.Calls, basis{reg: reg, rec: newRecord("a", nil), now: time.Now()})
 	for i, want := range []bool{true, false, true} {
 		if got[i].call.ID != tn.body.Calls[i].ID || (got[i].work != nil) != want {
 			t.Errorf("%d: got %+v", i, got[i])
@@ -113,7 +115,7 @@ func FuzzDecide(f *testing.F) {
 		if tn.read(e) != nil {
 			return
 		}
-		got := decide(tn, tn.body.Calls, reg, newRecord("a", nil), stored.Add(time.Duration(after)))
+		got := decide(tn, tn.body.Calls, basis{reg: reg, rec: newRecord("a", nil), now: stored.Add(time.Duration(after))})
 		if len(got) != len(tn.body.Calls) {
 			t.Fatalf("got %d decisions for %d calls", len(got), len(tn.body.Calls))
 		}
@@ -121,9 +123,9 @@ func FuzzDecide(f *testing.F) {
 			switch {
 			case d.call.ID != tn.body.Calls[i].ID:
 				t.Errorf("%d: got call %q, want %q", i, d.call.ID, tn.body.Calls[i].ID)
-			case (d.work == nil) == (d.reason == ""):
+			case (d.work == nil && d.ask == "") == (d.reason == ""):
 				t.Errorf("%d: neither or both of work and result: %+v", i, d)
-			case d.work == nil && d.text == "":
+			case d.reason != "" && d.text == "":
 				t.Errorf("%d: %s without a word to the model", i, d.reason)
 			}
 			if d.work != nil {

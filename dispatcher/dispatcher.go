@@ -99,12 +99,14 @@ type Dispatcher struct {
 	infos    infoCache
 	sessions *sessions
 	steps    stepper
+	hidden   secretCache
 	large    chan struct{} // a place for each turn whose data came from BODIES, while it is handled
 
-	running   atomic.Bool
-	loaded    atomic.Bool  // the registry's first state is in
-	congested atomic.Bool  // a stream is nearly full: no turns are taken
-	swept     atomic.Int64 // when the last sweep began, in ns since epoch
+	running                  atomic.Bool
+	loaded                   atomic.Bool   // the registry's first state is in
+	congested                atomic.Bool   // a stream is nearly full: no turns are taken
+	swept                    atomic.Int64  // when the last sweep began, in ns since epoch
+	staleTurn, staleQuestion atomic.Uint64 // up to where sweeps have looked
 
 	fault func(step string) error // tests only: dies between two publishes
 }
@@ -178,7 +180,7 @@ func (d *Dispatcher) serve(ctx context.Context, g *errgroup.Group) error {
 	if err != nil {
 		return err
 	}
-	for _, service := range []func(context.Context) error{d.watchPressure, d.takeTurns, d.takeSteps, d.takeCancels, d.takeDues, serveAPI} {
+	for _, service := range []func(context.Context) error{d.watchPressure, d.takeTurns, d.takeSteps, d.takeAnswers, d.takeSuspended, d.takeCancels, d.takeDues, serveAPI} {
 		g.Go(func() error { return service(ctx) })
 	}
 	d.loaded.Store(true)

@@ -47,7 +47,11 @@ func (d *Dispatcher) takeDues(ctx context.Context) error {
 		}
 		ctx, cancel := finishing(ctx)
 		defer cancel()
-		if err := d.handleDeadline(ctx, del); err != nil {
+		handle := d.handleDeadline
+		if _, _, err := d.bus.ParseAskDue(del.Subject); err == nil {
+			handle = d.handleAskDue
+		}
+		if err := handle(ctx, del); err != nil {
 			d.giveBack(del, err)
 		}
 	})

@@ -46,7 +46,7 @@ func (d *Dispatcher) fanOut(ctx context.Context, t *turn, delivery int, all []de
 		return err
 	}
 	for i := range all {
-		if c := &all[i]; c.work == nil {
+		if c := &all[i]; c.settled() {
 			g.Go(func() error { return d.settleRefused(ctx, t, c, delivery) })
 		}
 	}
@@ -72,6 +72,9 @@ func (d *Dispatcher) undecided(ctx context.Context, t *turn, all []decision) ([]
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i := range all {
+		if all[i].asked { // how it was decided stays the same
+			continue
+		}
 		g.Go(func() error {
 			k := t.key(all[i].call.ID)
 			start, err := d.startOf(gctx, k)
@@ -111,7 +114,11 @@ func (d *Dispatcher) undecided(ctx context.Context, t *turn, all []decision) ([]
 func (d *Dispatcher) settleRefused(ctx context.Context, t *turn, c *decision, delivery int) error {
 	e := ending{
 		key: t.key(c.call.ID), name: c.call.Name, agent: t.agent, attrs: t.attrs,
-		reason: c.reason, text: c.text, first: delivery == 1, taking: true, patient: true, fenced: true,
+		reason: c.reason, text: c.text, first: delivery == 1 || c.asked, taking: true, patient: true, fenced: true,
+		answer: c.answer, yielded: c.yielded, judged: c.judged,
+	}
+	if e.judged == "" && c.permit.Behavior != "" {
+		e.judged = c.permit.String()
 	}
 	e.session = c.session
 	if c.control {

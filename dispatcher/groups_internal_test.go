@@ -134,7 +134,7 @@ func TestListingAndDecidingAgree(t *testing.T) {
 		listed := names(reg, rec)
 		for _, d := range append(defs, toolkit.Definition{Name: resetTools}) {
 			tn := &turn{began: time.Now()}
-			got := decideCall(tn, events.Call{ID: "c", Name: d.Name}, reg, rec, tn.began)
+			got := decideCall(tn, events.Call{ID: "c", Name: d.Name}, basis{reg: reg, rec: rec, now: tn.began})
 			if may := got.work != nil || got.control; may != slices.Contains(listed, string(d.Name)) {
 				t.Fatalf("seed %d: %s: listed %v, decided %+v", seed, d.Name, !may, got)
 			}
@@ -151,7 +151,7 @@ func TestInactiveCalls(t *testing.T) {
 		"db_query":      {`groups "database", "mail"`, `reset_tools with {"database": true}`},
 		"wipe":          {`group "admin"`, "Only the application can activate it"},
 	} {
-		got := decideCall(&turn{}, events.Call{ID: "c", Name: name, Input: json.RawMessage("7")}, reg, rec, time.Now())
+		got := decideCall(&turn{}, events.Call{ID: "c", Name: name, Input: json.RawMessage("7")}, basis{reg: reg, rec: rec, now: time.Now()})
 		if got.reason != events.ReasonInactive {
 			t.Errorf("%s: got %s, want inactive, though the arguments are wrong too", name, got.reason)
 		}
@@ -162,10 +162,10 @@ func TestInactiveCalls(t *testing.T) {
 		}
 	}
 	off := groupsOf(toolkit.Config{NoMetaTool: true, Groups: []toolkit.Group{{Name: "g", Tools: []string{"x"}}}}, toolkit.Definition{Name: "x"})
-	if got := decideCall(&turn{}, events.Call{Name: "x"}, off, rec, time.Now()); strings.Contains(got.text, "reset_tools") {
+	if got := decideCall(&turn{}, events.Call{Name: "x"}, basis{reg: off, rec: rec, now: time.Now()}); strings.Contains(got.text, "reset_tools") {
 		t.Errorf("%q names a tool that is not there", got.text)
 	}
-	if got := decideCall(&turn{}, events.Call{Name: resetTools}, off, rec, time.Now()); got.reason != events.ReasonNotFound {
+	if got := decideCall(&turn{}, events.Call{Name: resetTools}, basis{reg: off, rec: rec, now: time.Now()}); got.reason != events.ReasonNotFound {
 		t.Errorf("reset_tools, switched off: got %s", got.reason)
 	}
 }
@@ -175,7 +175,7 @@ func TestNothingHiddenIsSuggested(t *testing.T) {
 	t.Parallel()
 	reg := shop()
 	for active, want := range map[string]bool{"": false, "mail": true} {
-		got := decideCall(&turn{}, events.Call{Name: "sendd"}, reg, newRecord("a", []string{active}), time.Now())
+		got := decideCall(&turn{}, events.Call{Name: "sendd"}, basis{reg: reg, rec: newRecord("a", []string{active}), now: time.Now()})
 		if got.reason != events.ReasonNotFound || strings.Contains(got.text, "send.") != want {
 			t.Errorf("with %q on: got %s %q", active, got.reason, got.text)
 		}
@@ -295,8 +295,8 @@ func TestCallsDoNotGrowWithTheCatalogue(t *testing.T) { //nolint:paralleltest //
 		reg, rec := groupsOf(c, defs...), newRecord("a", []string{"g1"})
 		tn := &turn{began: time.Now()}
 		calls := []events.Call{{ID: "1", Name: "t1"}, {ID: "2", Name: "t2"}, {ID: "3", Name: "t9"}}
-		decide(tn, calls, reg, rec, tn.began) // compiles the schemas
-		return testing.AllocsPerRun(100, func() { decide(tn, calls, reg, rec, tn.began) })
+		decide(tn, calls, basis{reg: reg, rec: rec, now: tn.began}) // compiles the schemas
+		return testing.AllocsPerRun(100, func() { decide(tn, calls, basis{reg: reg, rec: rec, now: tn.began}) })
 	}
 	if few, many := cost(10, 10), cost(10_000, 1000); many > few {
 		t.Errorf("%v allocations with 10 tools, %v with 10,000", few, many)

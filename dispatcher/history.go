@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
@@ -21,7 +20,12 @@ func (d *Dispatcher) past(ctx context.Context, session events.SessionID, visit f
 	if d.cfg.NoHistory {
 		return nil
 	}
-	for seq := uint64(1); ; seq++ {
+	return d.pastAfter(ctx, session, 0, visit)
+}
+
+// pastAfter is past from a sequence on.
+func (d *Dispatcher) pastAfter(ctx context.Context, session events.SessionID, after uint64, visit func(m *jet.Stored) (done bool)) error {
+	for seq := after + 1; ; seq++ {
 		m, err := d.bus.Next(ctx, d.bus.HistoryStream(), seq, d.bus.History(session))
 		if errors.Is(err, jet.ErrNone) {
 			return nil
@@ -30,11 +34,9 @@ func (d *Dispatcher) past(ctx context.Context, session events.SessionID, visit f
 			return err
 		}
 		seq = m.Seq
-		if f := strings.Split(m.Header.Get(headerSource), " "); len(f) >= 5 {
-			m.Subject = f[4]
-			if visit(m) {
-				return nil
-			}
+		m.Subject = originalSubject(m.Subject, m.Header.Get(headerSource))
+		if visit(m) {
+			return nil
 		}
 	}
 }

@@ -25,15 +25,16 @@ const margin = time.Minute
 //
 // It is sound because of the order in which a call travels, and in which this reads. A
 // call is un-acknowledged in CALLS until its work is stored, and its work is stored until its result
-// is; CALLS is looked at before WORK, so a call under way is seen in one of them. A staged turn is
-// un-acknowledged until its record is stored, and the record knows all results older than itself; it is
-// looked at between the two. A call's facts are
+// is; CALLS is looked at before WORK, so a call under way is seen in one of them. Of a staged turn the
+// record knows what came of it: each result is noted there by a step, and word that there is one is
+// stored in INBOX before the work is removed, and stays until the step is done; so do answers. INBOX is
+// looked at after WORK. So a turn may be parked for as long as it takes, and holds nothing up. A call's facts are
 // stored after its turn, whose time WORK knows (AcceptedAt). A call whose work is stored only
 // long after its turn has its facts looked up first (fanout.go), so none older than the margin
 // matters to it. CALLS is purged before JOURNAL: where the turn is there, so are all its facts.
 func (d *Dispatcher) forget(ctx context.Context, now time.Time) error {
 	var bounds []time.Time
-	for _, bound := range []func(context.Context) (time.Time, error){d.oldestTurn, d.oldestStaged, d.oldestWork, d.oldestCancel, d.oldestDue} {
+	for _, bound := range []func(context.Context) (time.Time, error){d.oldestTurn, d.oldestWork, d.oldestSaid, d.oldestDue} {
 		t, err := bound(ctx)
 		if err != nil {
 			return fmt.Errorf("horizon: %w", err)
@@ -90,7 +91,7 @@ func (d *Dispatcher) oldestWork(ctx context.Context) (time.Time, error) {
 	return m.Time, nil
 }
 
-func (d *Dispatcher) oldestCancel(ctx context.Context) (time.Time, error) {
+func (d *Dispatcher) oldestSaid(ctx context.Context) (time.Time, error) {
 	return d.oldest(ctx, d.bus.InboxStream(), 1, ">")
 }
 

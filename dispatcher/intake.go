@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,23 +154,36 @@ func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) erro
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(all, func(c decision) bool { return c.ask != "" }) {
+		return d.begin(ctx, t, []int{len(t.body.Calls)})
+	}
 	return d.fanOut(ctx, t, delivery, all)
 }
 
 // decideCalls decides about calls of a turn by what is registered and what its session may call now.
 func (d *Dispatcher) decideCalls(ctx context.Context, t *turn, calls []events.Call) ([]decision, error) {
-	reg, err := d.registry.covering(ctx, calls)
-	if err != nil {
-		return nil, err
-	}
-	rec, err := d.session(ctx, t, reg)
+	b, err := d.basisOf(ctx, t, calls)
 	if errors.Is(err, errForeign) {
 		return foreign(calls), d.trespass(ctx, t)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return decide(t, calls, reg, rec, time.Now()), nil
+	return decide(t, calls, b), nil
+}
+
+// basisOf reads what decisions about calls of a turn rest on. [errForeign]: the session is another agent's.
+func (d *Dispatcher) basisOf(ctx context.Context, t *turn, calls []events.Call) (basis, error) {
+	reg, err := d.registry.covering(ctx, calls)
+	if err != nil {
+		return basis{}, err
+	}
+	rec, err := d.session(ctx, t, reg)
+	if err != nil {
+		return basis{}, err
+	}
+	own, err := d.checks(ctx, t, calls, reg, rec)
+	return basis{reg: reg, rec: rec, own: own, now: time.Now()}, err
 }
 
 // foreign refuses the calls of a turn in a session that belongs to another agent.

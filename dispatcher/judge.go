@@ -21,6 +21,7 @@ type facts struct {
 	manned  bool          // workers of its pool live: they will take the work over from a dead one
 	control bool          // the tool is one that dispatchers run
 	runs    bool          // and this settlement can run it
+	yielded bool          // its worker has let go of it, to be answered outside
 
 	result   bool                    // a result is stored
 	start    *events.ToolResultStart // as the leader stores it; nil: none
@@ -55,6 +56,8 @@ func judge(f facts) (move, events.Reason) {
 		return moveLeave, ""
 	case f.start.Settle != "": // its author may have died before the result
 		return moveFinish, f.start.Settle
+	case f.yielded:
+		return moveFinish, f.want
 	case f.want == events.ReasonCancelled:
 		return moveStop, ""
 	case f.patient:

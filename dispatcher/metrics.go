@@ -14,10 +14,10 @@ import (
 // metrics are what this process counts. What waits and what runs is asked of the leaders at each
 // scrape instead, so that it is true whichever process is asked.
 type metrics struct {
-	turns, retries, sweeps             prometheus.Counter
-	dispatched, settled, cancels, dead *prometheus.CounterVec
-	intake                             prometheus.Histogram
-	horizon                            prometheus.Gauge
+	turns, retries, sweeps, forged                       prometheus.Counter
+	dispatched, settled, cancels, answers, decided, dead *prometheus.CounterVec
+	intake                                               prometheus.Histogram
+	horizon                                              prometheus.Gauge
 }
 
 func newMetrics() *metrics {
@@ -34,6 +34,9 @@ func newMetrics() *metrics {
 		dispatched: vec("calls_dispatched_total", "Calls sent to workers, by tool.", "tool"),
 		settled:    vec("calls_settled_total", "Calls settled without running, by reason.", "reason"),
 		cancels:    vec("cancels_total", "Calls asked to be cancelled, by outcome.", "outcome"),
+		answers:    vec("answers_total", "Answers to questions, by judgement.", "judgement"),
+		decided:    vec("questions_decided_total", "Questions decided, by outcome.", "outcome"),
+		forged:     counter("forged_calls_total", "Parked calls whose record was altered after they were asked about."),
 		dead:       vec("dead_letters_total", "Messages put to the dead letters, by kind.", "kind"),
 		intake: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "toolwire", Subsystem: "dispatcher", Name: "intake_seconds",
@@ -48,7 +51,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.turns, m.retries, m.sweeps, m.dispatched, m.settled, m.cancels, m.dead, m.intake, m.horizon}
+	return []prometheus.Collector{m.turns, m.retries, m.sweeps, m.dispatched, m.settled, m.cancels, m.answers, m.decided, m.forged, m.dead, m.intake, m.horizon}
 }
 
 // gauges are asked for at each scrape.

@@ -25,7 +25,7 @@ func tuned(t *testing.T, o toolkit.Override, change ...func(*toolkit.Definition)
 
 func decided(reg *snapshot, input string) decision {
 	tn := &turn{began: time.Now()}
-	return decideCall(tn, events.Call{ID: "c", Name: "search", Input: json.RawMessage(input)}, reg, newRecord("a", nil), tn.began)
+	return decideCall(tn, events.Call{ID: "c", Name: "search", Input: json.RawMessage(input)}, basis{reg: reg, rec: newRecord("a", nil), now: tn.began})
 }
 
 // Presets are not shown, not asked for, and travel to the worker (T9).

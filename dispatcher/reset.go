@@ -235,7 +235,9 @@ func (d *Dispatcher) runReset(ctx context.Context, t *turn, c events.Call) (text
 		if err := d.at("reset.session"); err != nil {
 			return "", "", err
 		}
-		rec, err = d.sessions.put(ctx, t.session, rec, active, &applied{t.id, c.ID, text})
+		rec, err = d.sessions.put(ctx, t.session, rec, func(next *record) {
+			next.Active, next.Applied = active, append(next.Applied, applied{t.id, c.ID, text})
+		})
 		if errors.Is(err, jet.ErrConflict) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // record is what is stored of a session: what its model sees, and what may run. It never changes;
@@ -20,6 +21,9 @@ type record struct {
 	Active    []string       `json:"active"`            // groups that are on, by name
 	Applied   []applied      `json:"applied,omitempty"` // the last calls that changed it, oldest first
 	CreatedAt time.Time      `json:"createdAt"`
+
+	Mode  permission.Mode      `json:"mode,omitempty"` // "": the installation's
+	Rules []events.SessionRule `json:"rules,omitempty"`
 
 	active   map[string]bool
 	revision uint64
@@ -77,7 +81,7 @@ func (r *record) aging(now time.Time) bool { return now.Sub(r.at) >= jet.Session
 func (r *record) info(session events.SessionID) events.SessionInfo {
 	return events.SessionInfo{
 		Session: session, Agent: r.Agent, Revision: r.revision, Active: append([]string{}, r.Active...),
-		CreatedAt: r.CreatedAt, ChangedAt: r.at,
+		CreatedAt: r.CreatedAt, ChangedAt: r.at, Mode: string(r.Mode), Rules: r.Rules,
 	}
 }
 
@@ -194,10 +198,9 @@ func (s *sessions) touch(ctx context.Context, id events.SessionID, agent events.
 		case err == nil && !rec.aging(time.Now()):
 			return rec, nil
 		case err == nil:
-			rec, err = s.put(ctx, id, rec, rec.Active, nil)
+			rec, err = s.put(ctx, id, rec, func(*record) {})
 		case errors.Is(err, jet.ErrNone):
-			fresh := newRecord(agent, reg.initial())
-			rec, err = s.put(ctx, id, fresh, fresh.Active, nil)
+			rec, err = s.put(ctx, id, newRecord(agent, reg.initial()), func(*record) {})
 		}
 		if !errors.Is(err, jet.ErrConflict) {
 			return rec, err
@@ -205,14 +208,14 @@ func (s *sessions) touch(ctx context.Context, id events.SessionID, agent events.
 	}
 }
 
-// put writes a record with other groups in the place of old. [jet.ErrConflict]: another one is
-// there by now.
-func (s *sessions) put(ctx context.Context, id events.SessionID, old *record, active []string, by *applied) (*record, error) {
-	next := record{Agent: old.Agent, CreatedAt: old.CreatedAt, Active: append([]string{}, active...), Applied: old.Applied}
-	if by != nil {
-		next.Applied = append(slices.Clone(old.Applied), *by)
-		next.Applied = next.Applied[max(0, len(next.Applied)-maxApplied):]
+// put writes a changed record in the place of old. [jet.ErrConflict]: another one is there by now.
+func (s *sessions) put(ctx context.Context, id events.SessionID, old *record, change func(next *record)) (*record, error) {
+	next := record{
+		Agent: old.Agent, CreatedAt: old.CreatedAt, Active: append([]string{}, old.Active...), Applied: slices.Clone(old.Applied),
+		Mode: old.Mode, Rules: slices.Clone(old.Rules),
 	}
+	change(&next)
+	next.Applied = next.Applied[max(0, len(next.Applied)-maxApplied):]
 	data, err := events.Marshal(next)
 	if err != nil {
 		return nil, err

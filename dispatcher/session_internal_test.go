@@ -19,7 +19,9 @@ func TestRecordInUseIsWrittenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, err = s.put(t.Context(), "s", first, []string{"mail"}, &applied{"t", "c", "said"}); err != nil {
+	if first, err = s.put(t.Context(), "s", first, func(next *record) {
+		next.Active, next.Applied = []string{"mail"}, append(next.Applied, applied{"t", "c", "said"})
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := s.touch(t.Context(), "s", "a", reg); err != nil || r.revision != first.revision {
@@ -42,7 +44,9 @@ func TestAppliedIsBounded(t *testing.T) {
 	rec, err := s.touch(t.Context(), "s", "a", newSnapshot(nil, settings{}))
 	for i := range 3 * maxApplied {
 		if err == nil {
-			rec, err = s.put(t.Context(), "s", rec, nil, &applied{events.TurnID(rune('a' + i)), "c", "x"})
+			rec, err = s.put(t.Context(), "s", rec, func(next *record) {
+				next.Applied = append(next.Applied, applied{events.TurnID(rune('a' + i)), "c", "x"})
+			})
 		}
 	}
 	if err != nil || len(rec.Applied) != maxApplied {

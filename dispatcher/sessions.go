@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // opSessions lists the sessions: to an operator all, to an agent its own.
@@ -138,7 +140,50 @@ func (d *Dispatcher) setSession(ctx context.Context, actor string, q events.Sess
 	if len(unknown) > 0 {
 		return nil, refused(http.StatusNotFound, "no such group: %s; nothing was changed", strings.Join(unknown, ", "))
 	}
-	return d.sessions.put(ctx, q.Session, rec, active, nil)
+	permit, err := d.sessionPermissions(actor, q)
+	if err != nil {
+		return nil, err
+	}
+	return d.sessions.put(ctx, q.Session, rec, func(next *record) {
+		next.Active = active
+		permit(next)
+	})
+}
+
+// maxSessionRules is the most permission rules of one session.
+const maxSessionRules = 1000
+
+// sessionPermissions is what a request changes about the permissions of a session.
+func (d *Dispatcher) sessionPermissions(actor string, q events.SessionSet) (change func(*record), err error) {
+	if q.Mode == nil && len(q.Rules) == 0 && len(q.Drop) == 0 {
+		return func(*record) {}, nil
+	}
+	if !d.operator(actor) {
+		return nil, refused(http.StatusForbidden, "only operators may change permissions, %q is none", actor)
+	}
+	var mode permission.Mode
+	if q.Mode != nil && *q.Mode != "" {
+		if err := mode.UnmarshalText([]byte(*q.Mode)); err != nil {
+			return nil, refused(http.StatusBadRequest, "%v", err)
+		}
+	}
+	for _, r := range q.Rules {
+		if err := asRule(r).Check(); err != nil {
+			return nil, refused(http.StatusBadRequest, "%v", err)
+		}
+	}
+	if len(q.Rules) > maxSessionRules {
+		return nil, refused(http.StatusRequestEntityTooLarge, "%d rules, at most %d are allowed in a session", len(q.Rules), maxSessionRules)
+	}
+	return func(next *record) {
+		if q.Mode != nil {
+			next.Mode = mode
+		}
+		next.Rules = slices.DeleteFunc(next.Rules, func(have events.SessionRule) bool {
+			return slices.ContainsFunc(q.Drop, func(r events.Rule) bool { return sameRule(have.Rule, r) })
+		})
+		next.allow(q.Rules, "", actor, time.Now())
+	}, nil
 }
 
 // opSessionDrop removes the record of a session. Its next turn begins with the defaults again.

@@ -21,15 +21,18 @@ type ending struct {
 	reason events.Reason
 	text   string // for the model; "": a sentence for the reason
 
-	definition string // hash
-	fenced     bool   // the tool has side effects
-	patient    bool   // leave a started call to its worker
-	manned     bool   // its pool has live workers
-	first      bool   // nothing is known to be stored of it, so begin with the claim
-	taking     bool   // its turn is in hand, not acknowledged yet
-	work       uint64 // its work's sequence; 0: look for it
-	staged     bool   // other calls of its turn wait for it
-	session    uint64 // revision of the session's record by which it was decided
+	definition string                          // hash
+	fenced     bool                            // the tool has side effects
+	patient    bool                            // leave a started call to its worker
+	manned     bool                            // its pool has live workers
+	first      bool                            // nothing is known to be stored of it, so begin with the claim
+	taking     bool                            // its turn is in hand, not acknowledged yet
+	work       uint64                          // its work's sequence; 0: look for it
+	staged     bool                            // other calls of its turn wait for it
+	session    uint64                          // revision of the session's record by which it was decided
+	judged     string                          // permission decision, and who answered
+	answer     *events.ExternalExecutionResult // the result itself, from outside
+	yielded    bool                            // its worker has let go of it, to be answered outside
 
 	// run is the tool, where the dispatcher itself runs it: between winning the start and storing the
 	// result, perhaps more than once. It returns what the model reads.
@@ -55,7 +58,7 @@ const aliveAgain = 2 * time.Second
 // goes through here, refusals at intake included, so that a worker that holds the work of
 // an earlier decision and this settlement exclude each other.
 func (d *Dispatcher) settle(ctx context.Context, e ending) (outcome, error) {
-	f := facts{self: uuid.NewString(), want: e.reason, fenced: e.fenced, patient: e.patient, manned: e.manned, control: control(e.name), runs: e.run != nil}
+	f := facts{self: uuid.NewString(), want: e.reason, fenced: e.fenced, patient: e.patient, manned: e.manned, control: control(e.name), runs: e.run != nil, yielded: e.yielded}
 	if !e.first {
 		// The work before the result: where neither is there, the call did not end in between.
 		if err := d.findWork(ctx, &e); err != nil {
@@ -202,7 +205,10 @@ func (d *Dispatcher) resultEvent(e *ending, f *facts, reason events.Reason) (eve
 	r := events.ToolResult{
 		CallID: e.key.Call, Name: e.name, State: reason.Outcome().State, Reason: reason,
 		Content: []events.Content{events.Text(text)}, IsError: reason != events.ReasonOK,
-		Meta: events.ResultMeta{FinishedAt: time.Now(), Definition: e.definition, SessionRevision: e.session},
+		Meta: events.ResultMeta{FinishedAt: time.Now(), Definition: e.definition, SessionRevision: e.session, Decision: e.judged},
+	}
+	if e.answer != nil && reason == e.reason {
+		r.Content, r.StructuredContent = e.answer.Content, e.answer.StructuredContent
 	}
 	if s := f.start; s != nil && s.Settle == "" { // it did start, and was lost
 		r.Meta.StartedAt, r.Meta.Worker = &s.At, s.Worker

@@ -63,7 +63,7 @@ func newSnapshot(registered map[events.ToolName]*tool, set settings) *snapshot {
 		s.groups[g.Name] = &group{Group: g, declared: true}
 	}
 	s.members = newMembership(s.groups)
-	for name, t := range registered {
+	for name, t := range s.withExternal(registered) {
 		t = s.resolve(t)
 		for _, g := range t.groups {
 			g.size++
@@ -79,6 +79,29 @@ func newSnapshot(registered map[events.ToolName]*tool, set settings) *snapshot {
 		s.meta = &tool{def: def, raw: def.JSON(), hash: def.Hash(), source: "toolwire"}
 	}
 	return s
+}
+
+// withExternal are the tools that workers registered, and those that the installation declares as
+// answered by others. Where both have a name, it is the workers'.
+func (s *snapshot) withExternal(registered map[events.ToolName]*tool) map[events.ToolName]*tool {
+	declared := s.External
+	if s.AskUser {
+		declared = append(slices.Clip(declared), toolkit.AskUserDefinition())
+	}
+	if len(declared) == 0 {
+		return registered
+	}
+	all := maps.Clone(registered)
+	for _, def := range declared {
+		if all[def.Name] != nil {
+			continue
+		}
+		def.External = true
+		t := &tool{def: def, raw: def.JSON(), hash: def.Hash(), source: "configuration", revision: s.revision}
+		t.schema = sync.OnceValues(func() (*toolkit.Schema, error) { return new(toolkit.Schemas).Of(t.hash, def) })
+		all[def.Name] = t
+	}
+	return all
 }
 
 // listed are the tools by name, after a name: those that a session may call, or all (nil).
@@ -211,7 +234,9 @@ func (t *tool) override(o toolkit.Override) {
 func (s *snapshot) pools() map[string]int {
 	out := make(map[string]int)
 	for _, t := range s.order {
-		out[t.pool] = t.def.MaxInFlight
+		if t.pool != "" {
+			out[t.pool] = t.def.MaxInFlight
+		}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,15 +30,68 @@ func (d *Dispatcher) opTurn(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	out := events.TurnReply{Agent: t.agent, AcceptedAt: t.stored, EventID: t.eventID, Calls: make([]events.CallStatus, len(t.body.Calls))}
-	g, ctx := errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i, c := range t.body.Calls {
 		g.Go(func() (err error) {
-			out.Calls[i], err = d.callStatus(ctx, &t, c)
+			out.Calls[i], err = d.callStatus(gctx, &t, c)
 			return err
 		})
 	}
-	return out, g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return out, d.fromRecord(ctx, &t, out.Calls)
+}
+
+// fromRecord adds what the record of a turn knows of calls that facts say nothing of: that somebody is
+// asked about them, or that they ended so long ago that their results are in the history.
+func (d *Dispatcher) fromRecord(ctx context.Context, t *turn, calls []events.CallStatus) error {
+	if !slices.ContainsFunc(calls, func(c events.CallStatus) bool { return c.State != events.CallFinished }) {
+		return nil
+	}
+	s, recorded, _, err := d.stagedTurn(ctx, t.session, t.id)
+	if errors.Is(err, jet.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range calls {
+		c := &calls[i]
+		place := recorded.place(c.CallID)
+		if place < 0 || c.State == events.CallFinished {
+			continue
+		}
+		switch s.Calls[place].State {
+		case events.CallAsking:
+			c.State = events.CallAsking
+			c.Request = s.Calls[place].Ask.Request
+		case events.CallFinished:
+			m, err := d.pastResultOf(ctx, t.key(c.CallID))
+			if err != nil {
+				return err
+			}
+			if c.State = events.CallFinished; m != nil {
+				finished(c, m)
+			} else {
+				c.Result, c.Reason = events.StateError, events.ReasonOutcomeUnknown
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// pastResultOf finds the result of a call in the history; nil: it is not there.
+func (d *Dispatcher) pastResultOf(ctx context.Context, k events.CallKey) (result *jet.Stored, err error) {
+	err = d.past(ctx, k.Session, func(m *jet.Stored) bool {
+		if of, err := d.bus.ParseCall("result", m.Subject); err == nil && of == k {
+			result = m
+		}
+		return false
+	})
+	return result, err
 }
 
 // turnFor reads the turn that actor means: its own, or for an operator anyone's.
@@ -171,7 +225,7 @@ func (d *Dispatcher) opResult(ctx context.Context, r *request) (any, error) {
 	}
 	t, err := d.turnFor(ctx, r.actor, q.Session, q.Turn)
 	if errors.Is(err, errUnknownTurn) {
-		return d.pastResult(ctx, r.actor, q)
+		return d.lateResult(ctx, r.actor, q)
 	}
 	unreadable := hopeless(err)
 	if err != nil && !unreadable {
@@ -183,12 +237,29 @@ func (d *Dispatcher) opResult(ctx context.Context, r *request) (any, error) {
 		return d.settleUnreadable(ctx, &t, q)
 	case errors.Is(err, jet.ErrNone) && strangers(&t, []events.CallID{q.Call}) != "":
 		return nil, refused(http.StatusNotFound, "the turn has no call %q", q.Call)
+	case errors.Is(err, jet.ErrNone) && t.staged: // CALLS has forgotten the turn, so JOURNAL may have forgotten this
+		if m, err = d.pastResultOf(ctx, events.CallKey(q)); m != nil || err != nil {
+			return m, err
+		}
+		return nil, refused(http.StatusNotFound, "the call has no result yet")
 	case errors.Is(err, jet.ErrNone):
 		return nil, refused(http.StatusNotFound, "the call has no result yet")
 	case err != nil:
 		return nil, err
 	}
 	return m, nil
+}
+
+// lateResult finds the result of a call whose turn is forgotten: it may have been parked for long, and have
+// its result only now. Whose it is, its session says.
+func (d *Dispatcher) lateResult(ctx context.Context, actor string, q events.ResultRequest) (any, error) {
+	if _, err := d.sessionFor(ctx, actor, q.Session); err == nil {
+		m, err := d.bus.Fact(ctx, d.bus.Result(events.CallKey(q)))
+		if !errors.Is(err, jet.ErrNone) {
+			return m, err
+		}
+	}
+	return d.pastResult(ctx, actor, q)
 }
 
 // settleUnreadable answers a call whose id only its agent knows, because its turn cannot be read.

@@ -14,9 +14,6 @@ import (
 
 const (
 	stepSlots = 64
-	// staleStep is how long after its last change a record is looked at again, in case a step was
-	// lost. The horizon follows what was noted then.
-	staleStep = time.Minute
 )
 
 // takeSteps moves staged turns on until ctx ends.
@@ -30,7 +27,7 @@ func (d *Dispatcher) takeSteps(ctx context.Context) error {
 			_ = del.Ack()
 			return
 		}
-		if err := d.steps.once(turnKey(session, id), func() error { return d.step(ctx, session, id, false) }); err != nil {
+		if err := d.steps.once(turnKey(session, id), func() error { return d.step(ctx, session, id, del.Count > 1) }); err != nil {
 			d.giveBack(del, err)
 			return
 		}
@@ -41,21 +38,18 @@ func (d *Dispatcher) takeSteps(ctx context.Context) error {
 	})
 }
 
-// begin stores the record of a turn that runs in stages, and takes its first step. The record may
-// be there already, from an earlier delivery.
+// begin takes the first step of a turn that runs in stages or asks somebody, and stores its record with
+// it. The record may be there already, from an earlier delivery.
 func (d *Dispatcher) begin(ctx context.Context, t *turn, sizes []int) error {
 	if err := d.at("turn.record"); err != nil {
 		return err
 	}
-	data, err := events.Marshal(newStagedTurn(t, sizes))
-	if err != nil {
+	t.staged = true
+	again, err := d.move(ctx, newStagedTurn(t, sizes), t, 0, false)
+	if err != nil || !again {
 		return err
 	}
-	_, err = d.bus.PutRecord(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id), data, 0)
-	if err != nil && !errors.Is(err, jet.ErrConflict) {
-		return err
-	}
-	return d.step(ctx, t.session, t.id, false)
+	return d.step(ctx, t.session, t.id, true)
 }
 
 // recordedFor tells whose turn has a record under the session and id of t; "": none has.
@@ -74,11 +68,11 @@ func (d *Dispatcher) recordedFor(ctx context.Context, t *turn) (events.AgentID, 
 	return s.Agent, nil
 }
 
-// step brings a staged turn as far as it can go now: it notes results, moves on to the next stage
-// when one is complete, and publishes what is due. It looks at what is stored, not at why it was
-// called, so it may be called at any time, by several at once, and die anywhere. touch stores the record
-// though nothing has changed.
-func (d *Dispatcher) step(ctx context.Context, session events.SessionID, id events.TurnID, touch bool) error {
+// step brings a staged turn as far as it can go now: it notes results and decisions, moves on to the
+// next stage when one is complete, and publishes what is due. It looks at what is stored, not at why it
+// was called, so it may be called at any time, by several at once, and die anywhere. again puts open
+// questions once more: whoever was to put them may have died.
+func (d *Dispatcher) step(ctx context.Context, session events.SessionID, id events.TurnID, again bool) error {
 	for {
 		s, t, revision, err := d.stagedTurn(ctx, session, id)
 		if errors.Is(err, jet.ErrNone) {
@@ -87,64 +81,94 @@ func (d *Dispatcher) step(ctx context.Context, session events.SessionID, id even
 		if err != nil {
 			return err
 		}
-		results, err := d.results(ctx, session, id)
-		if err != nil {
+		more, err := d.move(ctx, s, t, revision, again)
+		if err != nil || !more {
 			return err
-		}
-		moved := s.advance(func(i int) bool { return results[events.Token(t.body.Calls[i].ID)] }, time.Now().UTC())
-		if s.finished() {
-			if err := d.at("turn.drop"); err != nil {
-				return err
-			}
-			return d.bus.DropRecord(ctx, d.bus.TurnsBucket(), revision)
-		}
-		if s.Published && !moved && !touch {
-			return nil // its calls are on their way
-		}
-		if moved || touch {
-			if revision, err = d.keepTurn(ctx, session, id, s, revision); errors.Is(err, jet.ErrConflict) {
-				continue
-			} else if err != nil {
-				return err
-			}
-			touch = false
-		}
-		if s.Published {
-			return nil
-		}
-		t.began = s.Began
-		settled, err := d.publishStage(ctx, t, s.open())
-		if err != nil {
-			return err
-		}
-		s.Published = true
-		if _, err := d.keepTurn(ctx, session, id, s, revision); err != nil && !errors.Is(err, jet.ErrConflict) {
-			return err
-		} else if err == nil && !settled {
-			return nil
 		}
 	}
 }
 
-// publishStage decides about calls of a staged turn by what the session may call now, and stores what
-// follows. settled: some have their results already.
-func (d *Dispatcher) publishStage(ctx context.Context, t *turn, places []int) (settled bool, err error) {
-	calls := make([]events.Call, len(places))
-	for n, i := range places {
-		calls[n] = t.body.Calls[i]
+// move takes one step of a turn whose record was read at revision (0: it is still to be stored). more
+// says that there is another one to take.
+func (d *Dispatcher) move(ctx context.Context, s *stagedTurn, t *turn, revision uint64, again bool) (more bool, err error) {
+	changed := revision == 0
+	now := time.Now().UTC()
+	var heard map[int]*events.Decided
+	if revision != 0 {
+		results, err := d.results(ctx, t.session, t.id)
+		if err != nil {
+			return false, err
+		}
+		noted, over := s.advance(func(i int) bool { return results[events.Token(t.body.Calls[i].ID)] }, now)
+		changed = changed || noted
+		if err := d.withdraw(ctx, t, s, over); err != nil {
+			return false, err
+		}
+		if s.finished() {
+			if err := d.at("turn.drop"); err != nil {
+				return false, err
+			}
+			return false, d.bus.DropRecord(ctx, d.bus.TurnsBucket(), revision)
+		}
+		if heard, err = d.hear(ctx, t, s); err != nil {
+			return false, err
+		}
 	}
-	all, err := d.decideCalls(ctx, t, calls)
+	t.began = s.Began
+	out, asks, err := d.planStage(ctx, t, s, heard, now)
 	if err != nil {
 		return false, err
 	}
-	for _, c := range all {
-		settled = settled || c.work == nil
+	if changed || len(asks) > 0 {
+		if revision, err = d.keepTurn(ctx, t.session, t.id, s, revision); errors.Is(err, jet.ErrConflict) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
 	}
-	return settled, d.fanOut(ctx, t, again, all)
+	if again {
+		asks = s.unanswered(heard)
+	}
+	if err := d.put(ctx, t, s, asks); err != nil {
+		return false, err
+	}
+	if err := d.fanOut(ctx, t, redelivered, out); err != nil {
+		return false, err
+	}
+	return d.moved(ctx, t, s, revision, out, len(asks) > 0 && !again)
 }
 
-// again is the delivery of a turn that may have been decided about before.
-const again = 2
+// moved notes what is on its way. more: some calls have their results already, or another step came between.
+func (d *Dispatcher) moved(ctx context.Context, t *turn, s *stagedTurn, revision uint64, out []decision, asked bool) (more bool, err error) {
+	sent := asked
+	for i := range out {
+		c := &s.Calls[t.place(out[i].call.ID)]
+		if more = more || out[i].settled(); out[i].work != nil {
+			c.State, sent = events.CallSubmitted, true
+		}
+	}
+	if !sent {
+		return more, nil
+	}
+	_, err = d.keepTurn(ctx, t.session, t.id, s, revision)
+	if errors.Is(err, jet.ErrConflict) {
+		return true, nil
+	}
+	return more, err
+}
+
+// place is where a call stands in the turn.
+func (t *turn) place(id events.CallID) int {
+	for i := range t.body.Calls {
+		if t.body.Calls[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// redelivered is the delivery of a turn that may have been decided about before.
+const redelivered = 2
 
 // stagedTurn reads the record of a turn; [jet.ErrNone]: it has none.
 func (d *Dispatcher) stagedTurn(ctx context.Context, session events.SessionID, id events.TurnID) (*stagedTurn, *turn, uint64, error) {
@@ -156,7 +180,7 @@ func (d *Dispatcher) stagedTurn(ctx context.Context, session events.SessionID, i
 	if err := json.Unmarshal(r.Data, &s); err != nil {
 		return nil, nil, 0, fmt.Errorf("record of turn %s: %w", id, err)
 	}
-	data := []byte(s.Data)
+	data := s.Data
 	if s.DataRef != "" {
 		if data, err = d.bus.GetBody(ctx, s.DataRef); err != nil {
 			return nil, nil, 0, err
@@ -200,45 +224,6 @@ func (d *Dispatcher) said(ctx context.Context, e *ending) error {
 	a := d.attributes(e.key, e.attrs, "step", events.TypeTurnStep, e.name)
 	_, err := d.bus.Store(ctx, jet.Out{Subject: d.bus.Step(e.key.Session, e.key.Turn), Event: events.Event{Attributes: a}})
 	return err
-}
-
-// stepStale moves on turns whose step was lost with whoever was to take it, and keeps the records of
-// the others as young as what they know.
-func (d *Dispatcher) stepStale(ctx context.Context, now time.Time) error {
-	var bad error
-	for revision := uint64(1); ; {
-		key, r, err := d.bus.RecordAfter(ctx, d.bus.TurnsBucket(), revision)
-		if errors.Is(err, jet.ErrNone) || err == nil && now.Sub(r.At) < staleStep {
-			return bad
-		}
-		if err != nil {
-			return errors.Join(bad, err)
-		}
-		revision = r.Revision + 1
-		session, id, err := parseTurnKey(d.bus.Names, key)
-		if err == nil {
-			err = d.steps.once(key, func() error { return d.step(ctx, session, id, true) })
-		}
-		if errors.Is(err, errDied) {
-			return err
-		}
-		if err != nil {
-			d.log.Error().Err(err).Str("turn", key).Msg("staged turn does not move on")
-			bad = err
-		}
-	}
-}
-
-// oldestStaged is when the staged turn that was longest left alone was last looked at.
-func (d *Dispatcher) oldestStaged(ctx context.Context) (time.Time, error) {
-	_, r, err := d.bus.RecordAfter(ctx, d.bus.TurnsBucket(), 1)
-	if errors.Is(err, jet.ErrNone) {
-		return time.Time{}, nil
-	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	return r.At, nil
 }
 
 // stepper has one goroutine at a time step a turn, and those who come meanwhile share the next run:

@@ -29,7 +29,7 @@ const (
 // searched.
 func (d *Dispatcher) sweep(ctx context.Context, now time.Time) error {
 	d.metrics.sweeps.Inc()
-	return errors.Join(d.expire(ctx, now), d.stepStale(ctx, now), d.forget(ctx, now))
+	return errors.Join(d.expire(ctx, now), d.lookStale(ctx, now), d.forget(ctx, now))
 }
 
 // expire goes through the oldest work, up to what cannot have expired yet.

@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -28,31 +27,37 @@ func stagesOf(calls []events.Call, reg *snapshot) []int {
 	return sizes
 }
 
-// stagedTurn is what is stored of a turn that runs in stages: all that any dispatcher needs to take
-// the next step. Its record is gone once every call has its result.
+// stagedTurn is what is stored of a turn that runs in stages, or asks somebody: all that any dispatcher
+// needs to take the next step. Its record is gone once every call has its result.
 type stagedTurn struct {
-	Agent       events.AgentID  `json:"agent"`
-	EventID     string          `json:"eventId"`
-	ReplyID     string          `json:"replyId,omitempty"`
-	Parent      string          `json:"parent,omitempty"`
-	TraceParent string          `json:"traceParent,omitempty"`
-	TraceState  string          `json:"traceState,omitempty"`
-	StoredAt    time.Time       `json:"storedAt"`       // by CALLS
-	Data        json.RawMessage `json:"data,omitempty"` // of the event
-	DataRef     string          `json:"dataRef,omitempty"`
+	Agent       events.AgentID `json:"agent"`
+	EventID     string         `json:"eventId"`
+	ReplyID     string         `json:"replyId,omitempty"`
+	Parent      string         `json:"parent,omitempty"`
+	TraceParent string         `json:"traceParent,omitempty"`
+	TraceState  string         `json:"traceState,omitempty"`
+	StoredAt    time.Time      `json:"storedAt"`       // by CALLS
+	Data        []byte         `json:"data,omitempty"` // of the event, as they are: JSON within JSON would be compacted
+	DataRef     string         `json:"dataRef,omitempty"`
 
-	Stages    []int     `json:"stages"`    // calls of each
-	Stage     int       `json:"stage"`     // the one under way
-	Began     time.Time `json:"began"`     // when it was reached
-	Published bool      `json:"published"` // all of it is on its way
-	Done      []bool    `json:"done"`      // calls that have their results
+	Partial bool         `json:"partial,omitempty"` // only of the calls that were suspended
+	Stages  []int        `json:"stages"`            // calls of each
+	Stage   int          `json:"stage"`             // the one under way
+	Began   time.Time    `json:"began"`             // when it was reached
+	Calls   []callRecord `json:"calls"`
+}
+
+// callRecord is how one call of the turn stands.
+type callRecord struct {
+	State events.CallState `json:"state,omitempty"` // "": pending
+	Ask   *asked           `json:"ask,omitempty"`   // the latest question about it
 }
 
 func newStagedTurn(t *turn, sizes []int) *stagedTurn {
 	s := &stagedTurn{
 		Agent: t.agent, EventID: t.eventID, ReplyID: t.attrs.ReplyID, Parent: t.attrs.Parent,
 		TraceParent: t.attrs.TraceParent, TraceState: t.attrs.TraceState,
-		StoredAt: t.stored, Stages: sizes, Began: t.stored, Done: make([]bool, len(t.body.Calls)),
+		StoredAt: t.stored, Stages: sizes, Began: t.stored, Calls: make([]callRecord, len(t.body.Calls)),
 	}
 	if s.DataRef = t.ref; s.DataRef == "" {
 		s.Data = t.data
@@ -74,7 +79,7 @@ func (s *stagedTurn) turn(session events.SessionID, id events.TurnID, data []byt
 	for _, n := range s.Stages {
 		total += n
 	}
-	if total != len(t.body.Calls) || total != len(s.Done) || s.Stage < 0 || s.Stage > len(s.Stages) {
+	if total != len(t.body.Calls) || total != len(s.Calls) || s.Stage < 0 || s.Stage > len(s.Stages) {
 		return nil, fmt.Errorf("record of turn %s: stages of %d calls, the turn has %d", id, total, len(t.body.Calls))
 	}
 	return t, nil
@@ -89,7 +94,7 @@ func (s *stagedTurn) open() []int {
 	var out []int
 	if s.Stage < len(s.Stages) {
 		for i := from; i < from+s.Stages[s.Stage]; i++ {
-			if !s.Done[i] {
+			if s.Calls[i].State != events.CallFinished {
 				out = append(out, i)
 			}
 		}
@@ -100,17 +105,54 @@ func (s *stagedTurn) open() []int {
 // finished says whether every call has its result.
 func (s *stagedTurn) finished() bool { return s.Stage == len(s.Stages) }
 
-// advance takes note of results, and moves on to the first stage that has a call without one. moved
-// says whether that is another stage.
-func (s *stagedTurn) advance(result func(i int) bool, now time.Time) (moved bool) {
-	for i := range s.Done {
-		s.Done[i] = s.Done[i] || result(i)
+// advance takes note of results, and moves on to the first stage that has a call without one. changed
+// says whether there was anything new; over are the questions about calls that have ended meanwhile.
+func (s *stagedTurn) advance(result func(i int) bool, now time.Time) (changed bool, over []int) {
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		if c.State == events.CallFinished || !result(i) {
+			continue
+		}
+		if c.State == events.CallAsking {
+			over = append(over, i)
+		}
+		c.State, changed = events.CallFinished, true
 	}
 	for !s.finished() && len(s.open()) == 0 {
 		s.Stage++
-		s.Began, s.Published, moved = now, false, true
+		s.Began, changed = now, true
 	}
-	return moved
+	return changed, over
+}
+
+// asking finds the open question with a request id; -1: there is none.
+func (s *stagedTurn) asking(request string) int {
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.State == events.CallAsking && c.Ask != nil && c.Ask.Request == request {
+			return i
+		}
+	}
+	return -1
+}
+
+// asks says whether any call waits for an answer.
+func (s *stagedTurn) asks() bool {
+	for i := range s.Calls {
+		if s.Calls[i].State == events.CallAsking {
+			return true
+		}
+	}
+	return false
+}
+
+// parked says whether nothing moves until somebody answers, or a deadline passes.
+func (s *stagedTurn) parked() bool {
+	for _, i := range s.open() {
+		if c := &s.Calls[i]; c.State == events.CallSubmitted || c.State == events.CallAsking && !c.Ask.Put {
+			return false
+		}
+	}
+	return s.asks()
 }
 
 // turnKey is the key of a turn's record.

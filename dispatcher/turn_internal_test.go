@@ -61,10 +61,12 @@ func FuzzStagedTurn(f *testing.F) {
 		for _, o := range order {
 			results[int(o)%len(results)] = true
 			before := s.Stage
-			if moved := s.advance(stored, time.Unix(1, 0)); moved != (s.Stage != before) || moved && s.Published {
-				t.Fatalf("moved %v from stage %d to %d", moved, before, s.Stage)
+			if changed, over := s.advance(stored, time.Unix(1, 0)); !changed && s.Stage != before || len(over) > 0 {
+				t.Fatalf("changed %v from stage %d to %d, questions %v", changed, before, s.Stage, over)
 			}
-			s.Published = true
+			if again, _ := s.advance(stored, time.Unix(2, 0)); again {
+				t.Fatal("the same results are news twice")
+			}
 			// Any other dispatcher reads the same out of it.
 			b, err := json.Marshal(s)
 			if err != nil {

@@ -88,8 +88,9 @@ type CallStatus struct {
 	State     CallState  `json:"state"`
 	StartedAt *time.Time `json:"startedAt,omitempty"` // when a worker won its fence
 	Worker    string     `json:"worker,omitempty"`
-	Result    State      `json:"result,omitempty"` // finished only
-	Reason    Reason     `json:"reason,omitempty"` // finished only
+	Request   string     `json:"request,omitempty"` // asking only: the open question
+	Result    State      `json:"result,omitempty"`  // finished only
+	Reason    Reason     `json:"reason,omitempty"`  // finished only
 }
 
 // ResultRequest asks for the result of one call.

@@ -106,6 +106,7 @@ type ExternalExecutionResult struct {
 type Vote struct {
 	Actor string    `json:"actor"`
 	At    time.Time `json:"at"`              // when INBOX stored it
+	Seq   uint64    `json:"seq"`             // under which INBOX stored it
 	Input string    `json:"input,omitempty"` // SHA-256 of the arguments it approves, if they were changed
 }
 
@@ -125,6 +126,7 @@ const (
 type Decided struct {
 	Outcome string    `json:"outcome"`
 	At      time.Time `json:"at"`              // of the answer, or of its deadline
+	Seq     uint64    `json:"seq,omitempty"`   // under which INBOX stored the answer; 0: none
 	Actor   string    `json:"actor,omitempty"` // who answered last; empty: policy
 	Votes   []Vote    `json:"votes,omitempty"` // all who approved
 	Reason  string    `json:"reason,omitempty"`
@@ -176,9 +178,25 @@ type AnswerJudged struct {
 	Winner    string    `json:"winner,omitempty"` // already_decided: by whom; empty: by policy
 }
 
-// SuspendCall is how a running tool asks to be answered outside.
+// SuspendCall is how a running tool asks to be answered outside. It has all that is to be known of the
+// call, for the work is gone by then.
 type SuspendCall struct {
-	Message string          `json:"message,omitempty"` // for whoever answers
-	Schema  json.RawMessage `json:"schema,omitempty"`  // of the structured content of the answer
-	Nonce   string          `json:"nonce"`             // of the start under which it runs
+	Call       Call            `json:"call"` // as it ran
+	Agent      AgentID         `json:"agent"`
+	Definition string          `json:"definition"` // hash
+	Decision   string          `json:"decision,omitempty"`
+	Message    string          `json:"message,omitempty"` // for whoever answers
+	Schema     json.RawMessage `json:"schema,omitempty"`  // of the structured content of the answer
+	Nonce      string          `json:"nonce"`             // of the start under which it ran
+}
+
+// CheckRequest asks the workers of a tool what its own permission check makes of a call; the answer is a
+// permission.Check.
+type CheckRequest struct {
+	Session    SessionID `json:"session"`
+	Agent      AgentID   `json:"agent"`
+	Call       Call      `json:"call"`
+	Definition string    `json:"definition"`         // hash by which the arguments were validated
+	Mode       string    `json:"mode,omitempty"`     // permission mode of the session
+	Contents   []string  `json:"contents,omitempty"` // of rules about the tool, to be matched
 }

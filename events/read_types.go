@@ -92,6 +92,10 @@ func (w *ToolWork) field(s *scanner, key []byte) bool {
 		w.Staged = s.bool()
 	case "tuning":
 		w.Tuning = s.raw()
+	case "request":
+		w.Request = s.text()
+	case "digest":
+		w.Digest = s.text()
 	default:
 		return false
 	}

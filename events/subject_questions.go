@@ -135,3 +135,15 @@ func (s Subjects) Suspend(k CallKey) string {
 func (s Subjects) Check(pool string, tool ToolName) string {
 	return s.join("check", Token(pool), Token(tool))
 }
+
+// ParseAskDue reads the subject on which the timer of a question fires.
+func (s Subjects) ParseAskDue(subject string) (k CallKey, request string, err error) {
+	t, err := s.split("due.ask", subject, 4)
+	if err == nil {
+		k, err = parseKey(t[:3])
+	}
+	if err == nil {
+		request, err = Untoken[string](t[3])
+	}
+	return k, request, err
+}

@@ -82,6 +82,10 @@ type ToolWork struct {
 	Staged bool `json:"staged,omitempty"`
 	// Tuning is how the installation wants the tool run (a toolkit.Tuning); empty: as it is defined.
 	Tuning json.RawMessage `json:"tuning,omitempty"`
+	// Request and Digest are of the question by which people approved the call. A worker runs it only
+	// if [Digest] of what it is about to run is the same.
+	Request string `json:"request,omitempty"`
+	Digest  string `json:"digest,omitempty"`
 }
 
 // ToolResultStart is the fence of a call: whoever stores it runs the call or settles it without running.

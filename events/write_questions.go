@@ -13,6 +13,8 @@ func (w *writer) questions(v any) bool {
 		w.decided(&v)
 	case SuspendCall:
 		w.suspendCall(&v)
+	case CheckRequest:
+		w.checkRequest(&v)
 	case QuestionsReply:
 		w.questionsReply(&v)
 	case QuestionReply:
@@ -124,6 +126,9 @@ func (w *writer) decided(d *Decided) {
 	w.open('{')
 	w.text("outcome", d.Outcome)
 	w.time("at", d.At)
+	if d.Seq != 0 {
+		w.uint("seq", d.Seq)
+	}
 	w.optional("actor", d.Actor)
 	w.votes(d.Votes)
 	w.optional("reason", d.Reason)
@@ -151,6 +156,7 @@ func (w *writer) votes(votes []Vote) {
 		w.open('{')
 		w.text("actor", v.Actor)
 		w.time("at", v.At)
+		w.uint("seq", v.Seq)
 		w.optional("input", v.Input)
 		w.shut('}')
 	}
@@ -159,6 +165,11 @@ func (w *writer) votes(votes []Vote) {
 
 func (w *writer) suspendCall(s *SuspendCall) {
 	w.open('{')
+	w.key("call")
+	w.call(&s.Call)
+	w.text("agent", string(s.Agent))
+	w.text("definition", s.Definition)
+	w.optional("decision", s.Decision)
 	w.optional("message", s.Message)
 	w.optionalRaw("schema", s.Schema)
 	w.text("nonce", s.Nonce)
@@ -227,6 +238,26 @@ func (w *writer) decisionsReply(r *DecisionsReply) {
 	w.shut(']')
 	if r.Before != 0 {
 		w.uint("before", r.Before)
+	}
+	w.shut('}')
+}
+
+func (w *writer) checkRequest(q *CheckRequest) {
+	w.open('{')
+	w.text("session", string(q.Session))
+	w.text("agent", string(q.Agent))
+	w.key("call")
+	w.call(&q.Call)
+	w.text("definition", q.Definition)
+	w.optional("mode", q.Mode)
+	if len(q.Contents) > 0 {
+		w.key("contents")
+		w.open('[')
+		for _, c := range q.Contents {
+			w.comma()
+			w.str("contents", c)
+		}
+		w.shut(']')
 	}
 	w.shut('}')
 }

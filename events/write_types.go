@@ -87,6 +87,8 @@ func (w *writer) toolWork(t *ToolWork) {
 		w.bool("staged", true)
 	}
 	w.optionalRaw("tuning", t.Tuning)
+	w.optional("request", t.Request)
+	w.optional("digest", t.Digest)
 	w.shut('}')
 }
 

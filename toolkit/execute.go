@@ -37,6 +37,10 @@ type Execution struct {
 	// Go starts a handler on a goroutine that is not the caller's; nil: a new one each time.
 	Go func(func())
 
+	// Pending is told that the handler asks to be answered outside. The call is not decided then, and what
+	// Execute returns is void. nil: it cannot be.
+	Pending func(*PendingError)
+
 	// Failed is told of every failed attempt, for the log; the wire sees only what [Classify] says.
 	Failed func(attempt int, err error)
 	// Leaked is called when a handler ignored the end of its context and its call was settled
@@ -64,6 +68,10 @@ func (t *Tool) Execute(ctx context.Context, e Execution) events.ToolResult {
 		out, err = t.attempt(ctx, e, run, shared, attempt)
 		if err == nil {
 			break
+		}
+		if ask, pending := errors.AsType[*PendingError](err); pending && e.Pending != nil {
+			e.Pending(ask)
+			return events.ToolResult{}
 		}
 		if e.Failed != nil {
 			e.Failed(attempt, err)

@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -85,6 +86,20 @@ func Unavailable(err error) error {
 	return &unavailableError{err: err}
 }
 
+// PendingError is how a handler asks to be answered outside: a person or another system gives the result
+// of the call, in a second or in a week, and the handler is not run again (design §7). Wrapped in
+// other errors it is still that. See [Pending].
+type PendingError struct {
+	Message string          // for whoever answers: what is to be done
+	Schema  json.RawMessage // of the structured content of the answer; nil: any
+}
+
+// Error is the message.
+func (e *PendingError) Error() string { return "waits to be answered outside: " + e.Message }
+
+// Pending makes the error by which a handler ends to be answered outside.
+func Pending(message string) error { return &PendingError{Message: message} }
+
 // Failure is what an error of a tool means for its call.
 type Failure struct {
 	Reason  events.Reason
@@ -107,8 +122,11 @@ func Classify(err error) Failure {
 		retry *retryError
 		large *tooLargeError
 		away  *unavailableError
+		ask   *PendingError
 	)
 	switch {
+	case errors.As(err, &ask): // where nobody can be asked
+		return Failure{Reason: events.ReasonUnavailable, Message: "The tool is to be answered by somebody else, who cannot be asked here."}
 	case errors.Is(err, ErrCancelled), errors.Is(err, ErrLost):
 		return Failure{Reason: events.ReasonCancelled, Message: "The call was cancelled before it finished."}
 	case errors.Is(err, ErrShutdown):

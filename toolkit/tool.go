@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // Result is what a tool returns: content blocks for the model, structured content, or both.
@@ -31,7 +32,17 @@ type Tool struct {
 	hash    string // of def
 	handler Handler
 	schema  *Schema
+	checker Checker
 }
+
+// Checker is a tool's own permission check: what it makes of a call before anybody decides about it. It
+// sees the arguments as they would run, and the contents of rules about the tool, which it matches. It
+// must be quick and change nothing; an error, a panic or no answer within two seconds means that a person
+// is asked.
+type Checker func(ctx context.Context, q events.CheckRequest) (permission.Check, error)
+
+// OwnMatcher is the Matcher of a definition whose tool has a [Checker].
+const OwnMatcher = "own"
 
 // Raw makes a tool of a definition and an untyped handler, e.g. to pass calls on.
 // [ErrDefinition] if the definition cannot be registered.
@@ -70,6 +81,7 @@ type Options struct {
 	DangerousFiles       []string
 	DangerousDirectories []string
 	OutputSchema         json.RawMessage           // nil: inferred where Out is a struct and Convert nil
+	Check                Checker                   // the tool's own permission check; Matcher is [OwnMatcher] then
 	Convert              func(any) (Result, error) // makes the result of the returned value; nil: [Convert]
 }
 
@@ -114,7 +126,10 @@ func Define[In, Out any](name, description string, fn func(context.Context, In) 
 	if convert == nil {
 		convert = Convert
 	}
-	return Raw(def, func(ctx context.Context, input json.RawMessage) (Result, error) {
+	if o.Check != nil {
+		def.Matcher = OwnMatcher
+	}
+	t, err := Raw(def, func(ctx context.Context, input json.RawMessage) (Result, error) {
 		v, err := decode[In](missing, input)
 		if err != nil {
 			if r := from(ctx); r != nil && r.preset { // the text may quote one
@@ -128,7 +143,28 @@ func Define[In, Out any](name, description string, fn func(context.Context, In) 
 		}
 		return convert(out)
 	})
+	if err == nil {
+		t.checker = o.Check
+	}
+	return t, err
 }
+
+// Check asks the tool's own permission check about a call. ok: it has one, and it answered.
+func (t *Tool) Check(ctx context.Context, q events.CheckRequest) (check permission.Check, ok bool) {
+	if t.checker == nil {
+		return check, false
+	}
+	defer func() {
+		if recover() != nil {
+			check, ok = permission.Check{}, false
+		}
+	}()
+	check, err := t.checker(ctx, q)
+	return check, err == nil
+}
+
+// Checks says whether the tool has a permission check of its own.
+func (t *Tool) Checks() bool { return t.checker != nil }
 
 // MustDefine is [Define] for package variables and tests; it panics on error.
 func MustDefine[In, Out any](name, description string, fn func(context.Context, In) (Out, error), o *Options) *Tool {

@@ -25,6 +25,7 @@ type desk struct {
 	alive       chan *nats.Msg // workers ask whether a call still runs here
 	stops       chan *nats.Msg // dispatchers stop running calls
 	dispatchers chan *nats.Msg // a dispatcher began to listen
+	checks      chan *nats.Msg // dispatchers ask what a tool's own permission check makes of a call
 	subs        []*nats.Subscription
 }
 
@@ -34,7 +35,7 @@ func (w *Worker) open() (*desk, error) {
 	d := &desk{
 		w: w, inbox: nc.NewInbox() + ".",
 		definitions: make(chan *nats.Msg, 1024), alive: make(chan *nats.Msg, 1024), stops: make(chan *nats.Msg, 8192),
-		dispatchers: make(chan *nats.Msg, 16),
+		dispatchers: make(chan *nats.Msg, 16), checks: make(chan *nats.Msg, 1024),
 	}
 	for _, s := range []struct {
 		subject string
@@ -49,6 +50,18 @@ func (w *Worker) open() (*desk, error) {
 		if err != nil {
 			d.close()
 			return nil, fmt.Errorf("subscribe %s: %w", s.subject, err)
+		}
+		d.subs = append(d.subs, sub)
+	}
+	for _, t := range w.order {
+		if !t.Checks() {
+			continue
+		}
+		subject := w.bus.Check(t.pool, t.name)
+		sub, err := nc.ChanQueueSubscribe(subject, "check", d.checks)
+		if err != nil {
+			d.close()
+			return nil, fmt.Errorf("subscribe %s: %w", subject, err)
 		}
 		d.subs = append(d.subs, sub)
 	}
@@ -89,6 +102,8 @@ func (d *desk) serve(done <-chan struct{}) {
 			d.define(m)
 		case m := <-d.alive:
 			d.answer(m)
+		case m := <-d.checks:
+			d.w.check(m)
 		case m := <-d.stops:
 			if k, err := d.w.bus.ParseCall("stop", m.Subject); err == nil {
 				d.w.calls.stop(k, toolkit.ErrCancelled)

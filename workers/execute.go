@@ -65,6 +65,10 @@ func (w *Worker) process(ctx, last context.Context, c *call, d *jet.Delivery) {
 	t := w.tools[c.tool]
 	c.fenced = t == nil || t.fenced
 	want := refusal(d, &c.work, time.Now())
+	if c.work.Digest != "" && c.work.Digest != events.Digest(c.tool, c.work.Definition, c.work.Call.Input, c.key, c.work.Request) {
+		w.note(c).Error().Str("request", c.work.Request).Msg("the call is not the one that people approved")
+		want = events.ReasonDeniedByRule
+	}
 	if t == nil && want == "" {
 		w.giveBack(c, d)
 		return
@@ -180,7 +184,10 @@ func (w *Worker) run(ctx, last context.Context, c *call, t *tool) {
 	}
 	began := time.Now()
 	c.running.Store(true)
-	r := tuned.Execute(ctx, w.execution(c, presets))
+	e := w.execution(c, presets)
+	var pending *toolkit.PendingError
+	e.Pending = func(p *toolkit.PendingError) { pending = p }
+	r := tuned.Execute(ctx, e)
 	c.running.Store(false)
 	t.stats.took(time.Since(began))
 	w.at("after run", c.key)
@@ -192,6 +199,9 @@ func (w *Worker) run(ctx, last context.Context, c *call, t *tool) {
 		return
 	case ruled != nil:
 		r = verdict(c, *ruled)
+	case pending != nil:
+		w.suspend(last, c, pending)
+		return
 	default:
 		r.Meta.Definition, r.Meta.SessionRevision = c.work.Definition, c.work.SessionRevision
 		r.Meta.Decision, r.Meta.ArgsRepaired = c.work.Decision, c.work.ArgsRepaired

@@ -250,6 +250,24 @@ func (b *Bus) Delete(ctx context.Context, stream string, seq uint64) error {
 	return nil
 }
 
+// Clear removes whatever a stream holds under one subject. What is gone already is no error.
+func (b *Bus) Clear(ctx context.Context, subject string) error {
+	var resp struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	body, err := json.Marshal(map[string]string{"filter": subject})
+	if err != nil {
+		return err
+	}
+	if err := b.api(ctx, "STREAM.PURGE."+b.StreamOf(subject), body, &resp); err != nil {
+		return fmt.Errorf("clear %s: %w", subject, err)
+	}
+	if resp.Error != nil {
+		return fmt.Errorf("clear %s: %w", subject, resp.Error)
+	}
+	return nil
+}
+
 // api makes one JetStream API request, trying again while ctx lasts and nobody answers.
 func (b *Bus) api(ctx context.Context, subject string, body []byte, into any) error {
 	for {

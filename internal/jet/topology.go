@@ -29,7 +29,7 @@ func (n Names) WorkStream() string { return n.stream("WORK") }
 // QuestionsStream holds the open questions to people and other systems.
 func (n Names) QuestionsStream() string { return n.stream("QUESTIONS") }
 
-// InboxStream holds what is said to dispatchers: cancels and steps.
+// InboxStream holds what is said to dispatchers: answers, cancels, steps and suspensions.
 func (n Names) InboxStream() string { return n.stream("INBOX") }
 
 // TimersStream holds message schedules and what they fire.
@@ -75,7 +75,7 @@ func (n Names) StreamOf(subject string) string {
 		return n.WorkStream()
 	case "require":
 		return n.QuestionsStream()
-	case "cancel", "step":
+	case "answer", "cancel", "step", "suspend":
 		return n.InboxStream()
 	case "timer", "due":
 		return n.TimersStream()
@@ -98,10 +98,12 @@ func (n Names) Answerable(reply string) bool {
 
 // Durable consumers.
 const (
-	IntakeConsumer = "intake" // on CALLS, shared by all dispatchers
-	CancelConsumer = "cancel" // on INBOX
-	StepConsumer   = "step"   // on INBOX
-	DueConsumer    = "due"    // on TIMERS
+	IntakeConsumer  = "intake"  // on CALLS, shared by all dispatchers
+	CancelConsumer  = "cancel"  // on INBOX
+	StepConsumer    = "step"    // on INBOX
+	AnswerConsumer  = "answer"  // on INBOX
+	SuspendConsumer = "suspend" // on INBOX
+	DueConsumer     = "due"     // on TIMERS
 )
 
 // SessionAge is how long the record of a session that is not used is kept.
@@ -163,11 +165,11 @@ func (n Names) Streams(c Config) []jetstream.StreamConfig {
 		}),
 		// dispatchers → approvers and other systems; its content is the list of open questions.
 		once(jetstream.StreamConfig{Name: n.QuestionsStream(), Subjects: []string{n.Under("require")}, RePublish: live("require")}),
-		// agents, workers → dispatchers. Only what a consumer takes: anything else would stay for
+		// agents, workers, approvers → dispatchers. Only what a consumer takes: anything else would stay for
 		// ever, and nothing older than it may be forgotten.
 		{
 			Name: n.InboxStream(), Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew,
-			Subjects: []string{n.Under("cancel"), n.Under("step")},
+			Subjects: []string{n.Under("answer"), n.Under("cancel"), n.Under("step"), n.Under("suspend")},
 		},
 		// dispatchers only. Never any age or size limit: a limit deletes timers unfired.
 		{
@@ -249,6 +251,8 @@ func Ensure(ctx context.Context, js jetstream.JetStream, n Names, c Config) erro
 		{n.CallsStream(), jetstream.ConsumerConfig{Durable: IntakeConsumer}},
 		{n.InboxStream(), jetstream.ConsumerConfig{Durable: CancelConsumer, FilterSubject: n.Under("cancel")}},
 		{n.InboxStream(), jetstream.ConsumerConfig{Durable: StepConsumer, FilterSubject: n.Under("step")}},
+		{n.InboxStream(), jetstream.ConsumerConfig{Durable: AnswerConsumer, FilterSubject: n.Under("answer")}},
+		{n.InboxStream(), jetstream.ConsumerConfig{Durable: SuspendConsumer, FilterSubject: n.Under("suspend")}},
 		{n.TimersStream(), jetstream.ConsumerConfig{Durable: DueConsumer, FilterSubject: n.Under("due")}},
 	} {
 		if err := ensureConsumer(ctx, js, shared.stream, shared.ConsumerConfig); err != nil {

@@ -95,7 +95,7 @@ func (e evaluation) fallback(check Check) Decision {
 func (e evaluation) refused() *Decision {
 	var asks, doubts []Rule
 	for _, r := range e.context.Rules {
-		if r.Behavior == Allow || !r.covers(e.def.Name) {
+		if r.Behavior == Allow || !r.Covers(e.def.Name) {
 			continue
 		}
 		v := hit
@@ -183,7 +183,7 @@ func (e evaluation) allowed() []Rule {
 	var contents []string
 	for _, r := range e.context.Rules {
 		switch {
-		case r.Behavior != Allow || !r.covers(e.def.Name):
+		case r.Behavior != Allow || !r.Covers(e.def.Name):
 		case r.Content == "":
 			return []Rule{r}
 		default:

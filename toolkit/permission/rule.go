@@ -109,7 +109,7 @@ func ParseRule(text string) (Rule, error) {
 	return r, nil
 }
 
-// covers says whether the rule is about the tool at all.
-func (r Rule) covers(tool events.ToolName) bool {
+// Covers says whether the rule is about the tool at all.
+func (r Rule) Covers(tool events.ToolName) bool {
 	return r.Tool == string(tool) || strings.Contains(r.Tool, "*") && wildcard(r.Tool).match(string(tool), false)
 }

@@ -1,0 +1,187 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/jet"
+	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/permission"
+)
+
+// put asks: for each place a timer, then the question. The record that holds them is stored by now. A
+// question that was decided meanwhile, by whom another dispatcher put it for, is taken back.
+func (d *Dispatcher) put(ctx context.Context, t *turn, s *stagedTurn, places []int) error {
+	if len(places) == 0 {
+		return nil
+	}
+	var timers, questions []jet.Out
+	for _, i := range places {
+		a, call := s.Calls[i].Ask, t.body.Calls[i]
+		if timer, ok := d.askTimer(t, call, a); ok {
+			timers = append(timers, timer)
+		}
+		q, err := d.questionEvent(ctx, t, call, a)
+		if err != nil {
+			return err
+		}
+		questions = append(questions, q)
+	}
+	if err := d.storeAll(ctx, timers, "ask.timer"); err != nil {
+		return err
+	}
+	if err := d.storeAll(ctx, questions, "ask.question"); err != nil {
+		return err
+	}
+	if err := d.at("ask.look"); err != nil {
+		return err
+	}
+	return d.takeBack(ctx, t, s, places)
+}
+
+// takeBack removes questions that are no longer open: they may have been decided before they were put.
+func (d *Dispatcher) takeBack(ctx context.Context, t *turn, s *stagedTurn, places []int) error {
+	now, _, _, err := d.stagedTurn(ctx, t.session, t.id)
+	if err != nil && !errors.Is(err, jet.ErrNone) {
+		return err
+	}
+	for _, i := range places {
+		a := s.Calls[i].Ask
+		if now != nil && now.asking(a.Request) >= 0 {
+			a.Put = true
+			continue
+		}
+		if err := d.close(ctx, t.key(t.body.Calls[i].ID), t.body.Calls[i].Name, a.Kind, a.Request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close removes a question that is decided, and its timer. It may be closed already.
+func (d *Dispatcher) close(ctx context.Context, k events.CallKey, name events.ToolName, kind events.Kind, request string) error {
+	if err := d.at("ask.close"); err != nil {
+		return err
+	}
+	return errors.Join(
+		d.bus.Clear(ctx, d.bus.Require(kind, name, k, request)),
+		d.bus.Clear(ctx, d.bus.Timer(askName(k, request)...)),
+	)
+}
+
+// withdraw closes questions about calls that have their results all the same.
+func (d *Dispatcher) withdraw(ctx context.Context, t *turn, s *stagedTurn, places []int) error {
+	for _, i := range places {
+		a, call := s.Calls[i].Ask, t.body.Calls[i]
+		if err := d.close(ctx, t.key(call.ID), call.Name, a.Kind, a.Request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func askName(k events.CallKey, request string) []string {
+	return []string{"ask", string(k.Session), string(k.Turn), string(k.Call), request}
+}
+
+// askTimer wakes a dispatcher when the time of a question is over.
+func (d *Dispatcher) askTimer(t *turn, c events.Call, a *asked) (jet.Out, bool) {
+	if a.ExpiresAt == nil {
+		return jet.Out{}, false
+	}
+	k := t.key(c.ID)
+	attrs := d.attributes(k, events.Attributes{}, "due/"+a.Request, typeDue, c.Name)
+	name := askName(k, a.Request)
+	return jet.Out{
+		Subject: d.bus.Timer(name...), Event: events.Event{Attributes: attrs},
+		Header: schedule("@at "+a.ExpiresAt.UTC().Format(time.RFC3339Nano), d.bus.Due(name...)),
+	}, true
+}
+
+// questionEvent is a question as it is stored, made of what the record and the call say.
+func (d *Dispatcher) questionEvent(ctx context.Context, t *turn, c events.Call, a *asked) (jet.Out, error) {
+	q, err := d.question(ctx, t, c, a)
+	if err != nil {
+		return jet.Out{}, err
+	}
+	typ := events.TypeRequireUserConfirm
+	if a.Kind == events.KindExternal {
+		typ = events.TypeRequireExternalExecution
+	}
+	k := t.key(c.ID)
+	attrs := d.attributes(k, t.attrs, "require/"+a.Request, typ, c.Name)
+	attrs.Request, attrs.Time = a.Request, a.AskedAt
+	e, err := events.New(attrs, q)
+	return jet.Out{Subject: d.bus.Require(a.Kind, c.Name, k, a.Request), Event: e}, err
+}
+
+// question makes the question of a record. What it says beside, such as suggestions, is of the policy now.
+func (d *Dispatcher) question(ctx context.Context, t *turn, c events.Call, a *asked) (events.Question, error) {
+	reg, err := d.registry.covering(ctx, []events.Call{c})
+	if err != nil {
+		return events.Question{}, err
+	}
+	rec, err := d.session(ctx, t, reg)
+	if errors.Is(err, errForeign) {
+		rec, err = newRecord(t.agent, nil), nil
+	}
+	if err != nil {
+		return events.Question{}, err
+	}
+	input, tool, err := asks(reg, c, a)
+	if err != nil {
+		return events.Question{}, err
+	}
+	c.Input = input
+	var def toolkit.Definition
+	var suggestions []permission.Rule
+	if tool != nil {
+		def = tool.def
+		if a.Kind == events.KindConfirm {
+			own, err := d.checks(ctx, t, []events.Call{c}, reg, rec)
+			if err != nil {
+				return events.Question{}, err
+			}
+			suggestions = reg.permit(rec, tool, c.Input, own[c.ID]).Suggestions
+		}
+	}
+	return a.question(t, c, def, suggestions, reg.revision, rec.revision), nil
+}
+
+// asks are the arguments that a question is about: those that people approved, or the call's own as they
+// would run.
+func asks(reg *snapshot, c events.Call, a *asked) (input []byte, t *tool, err error) {
+	t = reg.tool(c.Name)
+	if reg.meta != nil && control(c.Name) {
+		t = reg.meta
+	}
+	switch {
+	case a.Input != nil:
+		return a.Input, t, nil
+	case a.Suspended, t == nil, t.schema == nil:
+		return c.Input, t, nil
+	}
+	schema, err := t.schema()
+	if err != nil {
+		return c.Input, t, nil //nolint:nilerr // what was sent, then
+	}
+	clean, _, err := schema.Prepare(c.Input)
+	if err != nil {
+		return c.Input, t, nil //nolint:nilerr // it fitted an earlier definition
+	}
+	return clean, t, nil
+}
+
+// errForged is returned when what a record holds is not what was asked about.
+var errForged = errors.New("dispatcher: the stored call is not the one that was asked about")
+
+// intact checks that a record still holds the call that was asked about, byte for byte.
+func intact(t *turn, c events.Call, input []byte, a *asked) error {
+	if got := events.Digest(c.Name, a.Definition, input, t.key(c.ID), a.Request); got != a.Digest {
+		return fmt.Errorf("%w: %s", errForged, t.key(c.ID))
+	}
+	return nil
+}
