@@ -50,6 +50,15 @@ func (d *Dispatcher) expireAsk(ctx context.Context, k events.CallKey, request st
 	if a.ExpiresAt == nil || now.Before(*a.ExpiresAt) {
 		return false, nil
 	}
+	if !a.Put {
+		_, err := d.bus.Fact(ctx, d.bus.Require(a.Kind, call.Name, k, request))
+		if errors.Is(err, jet.ErrNone) { // nobody can have seen it
+			return false, d.step(ctx, k.Session, k.Turn, true)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 	_, at, err := d.bus.At(ctx, d.bus.InboxStream(), 1, d.bus.AnswersTo(k, request))
 	if err == nil && at.Before(*a.ExpiresAt) {
 		return true, nil

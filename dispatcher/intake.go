@@ -132,7 +132,7 @@ func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) erro
 			return err
 		}
 		if owner == t.agent {
-			return d.step(ctx, t.session, t.id, false)
+			return d.step(ctx, t.session, t.id, true)
 		}
 	}
 	if len(t.body.Calls) > 1 {

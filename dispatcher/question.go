@@ -42,6 +42,19 @@ func (d *Dispatcher) put(ctx context.Context, t *turn, s *stagedTurn, places []i
 	return d.takeBack(ctx, t, s, places)
 }
 
+// renew gives questions their full time that were perhaps never put: whoever was to do so died, and it may
+// have been long ago. It says whether there are any.
+func (d *Dispatcher) renew(t *turn, s *stagedTurn, places []int, now time.Time) (renewed bool) {
+	set := &d.registry.snapshot().settings
+	for _, i := range places {
+		if a := s.Calls[i].Ask; !a.Put && now.Sub(a.AskedAt) > time.Second {
+			a.AskedAt, renewed = now, true
+			a.demand(set.ApprovalFor(t.body.Calls[i].Name))
+		}
+	}
+	return renewed
+}
+
 // takeBack removes questions that are no longer open: they may have been decided before they were put.
 func (d *Dispatcher) takeBack(ctx context.Context, t *turn, s *stagedTurn, places []int) error {
 	now, _, _, err := d.stagedTurn(ctx, t.session, t.id)

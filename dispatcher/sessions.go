@@ -196,7 +196,11 @@ func (d *Dispatcher) opSessionDrop(ctx context.Context, r *request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.bus.DropRecord(ctx, d.bus.SessionsBucket(), rec.revision); err != nil {
+	err = d.bus.DropRecord(ctx, d.bus.SessionsBucket(), rec.revision)
+	if errors.Is(err, jet.ErrConflict) {
+		return nil, refused(http.StatusConflict, "the session was changed just now; try again")
+	}
+	if err != nil {
 		return nil, err
 	}
 	return struct{}{}, d.toolsChanged(q.Session, rec.revision)

@@ -108,7 +108,11 @@ func (d *Dispatcher) move(ctx context.Context, s *stagedTurn, t *turn, revision 
 			if err := d.at("turn.drop"); err != nil {
 				return false, err
 			}
-			return false, d.bus.DropRecord(ctx, d.bus.TurnsBucket(), revision)
+			err := d.bus.DropRecord(ctx, d.bus.TurnsBucket(), revision)
+			if errors.Is(err, jet.ErrConflict) { // somebody noted something just now
+				return true, nil
+			}
+			return false, err
 		}
 		if heard, err = d.hear(ctx, t, s); err != nil {
 			return false, err
@@ -118,6 +122,9 @@ func (d *Dispatcher) move(ctx context.Context, s *stagedTurn, t *turn, revision 
 	out, asks, err := d.planStage(ctx, t, s, heard, now)
 	if err != nil {
 		return false, err
+	}
+	if again {
+		changed = d.renew(t, s, s.unanswered(heard), now) || changed
 	}
 	if changed || len(asks) > 0 {
 		if revision, err = d.keepTurn(ctx, t.session, t.id, s, revision); errors.Is(err, jet.ErrConflict) {

@@ -237,6 +237,14 @@ func (b *Bus) At(ctx context.Context, stream string, seq uint64, filter string) 
 
 // Delete removes one message by sequence. Removing what is gone is no error.
 func (b *Bus) Delete(ctx context.Context, stream string, seq uint64) error {
+	if err := b.remove(ctx, stream, seq); !errors.Is(err, ErrNone) {
+		return err
+	}
+	return nil
+}
+
+// remove removes one message by sequence; [ErrNone]: it is gone, perhaps by an earlier try of this call.
+func (b *Bus) remove(ctx context.Context, stream string, seq uint64) error {
 	var resp struct {
 		Error *jetstream.APIError `json:"error"`
 	}
@@ -244,10 +252,13 @@ func (b *Bus) Delete(ctx context.Context, stream string, seq uint64) error {
 	if err := b.api(ctx, "STREAM.MSG.DELETE."+stream, body, &resp); err != nil {
 		return fmt.Errorf("delete %s/%d: %w", stream, seq, err)
 	}
-	if resp.Error != nil && resp.Error.Code != 404 && resp.Error.ErrorCode != 10043 && resp.Error.ErrorCode != 10057 {
-		return fmt.Errorf("delete %s/%d: %w", stream, seq, resp.Error)
+	switch {
+	case resp.Error == nil:
+		return nil
+	case resp.Error.Code == 404, resp.Error.ErrorCode == 10043, resp.Error.ErrorCode == 10057:
+		return ErrNone
 	}
-	return nil
+	return fmt.Errorf("delete %s/%d: %w", stream, seq, resp.Error)
 }
 
 // Clear removes whatever a stream holds under one subject. What is gone already is no error.

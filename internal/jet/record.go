@@ -96,9 +96,13 @@ func (b *Bus) swap(ctx context.Context, msg *nats.Msg, revision uint64) (uint64,
 	}
 }
 
-// DropRecord removes an entry by its revision. Removing what is gone or was changed is no error.
+// DropRecord removes an entry by its revision. [ErrConflict]: it was changed meanwhile, or is gone.
 func (b *Bus) DropRecord(ctx context.Context, bucket string, revision uint64) error {
-	return b.Delete(ctx, "KV_"+bucket, revision)
+	err := b.remove(ctx, "KV_"+bucket, revision)
+	if errors.Is(err, ErrNone) {
+		return ErrConflict
+	}
+	return err
 }
 
 // Document reads what a tool keeps for a session under a name, from the leader; [ErrNone]: nothing.

@@ -43,10 +43,14 @@ func TestRecords(t *testing.T) {
 		if err != nil || key != "s=2E1" || r.Revision != second {
 			t.Fatalf("direct %v: the first record is %q %+v, %v", direct, key, r, err)
 		}
-		for range 2 { // the second time it is gone already
-			if err := b.DropRecord(ctx, bucket, second); err != nil {
-				t.Fatal(err)
-			}
+		if err := b.DropRecord(ctx, bucket, first); !errors.Is(err, jet.ErrConflict) {
+			t.Fatalf("direct %v: a record that was changed meanwhile was dropped: %v", direct, err)
+		}
+		if err := b.DropRecord(ctx, bucket, second); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.DropRecord(ctx, bucket, second); !errors.Is(err, jet.ErrConflict) {
+			t.Fatalf("direct %v: dropped twice: %v", direct, err)
 		}
 		if _, err := b.Record(ctx, bucket, "s=2E1"); !errors.Is(err, jet.ErrNone) {
 			t.Fatalf("direct %v: read after the drop: %v", direct, err)

@@ -43,16 +43,20 @@ func humanApproval() toolkit.Definition {
 
 func ask(tool string) permission.Rule { return permission.Rule{Tool: tool, Behavior: permission.Ask} }
 
+func defaultPeople() toolkit.Config {
+	return toolkit.Config{
+		Permissions: permission.Context{Mode: permission.Bypass, Rules: []permission.Rule{ask("deploy")}},
+		External:    []toolkit.Definition{humanApproval()},
+	}
+}
+
 // newPeople starts a fleet whose rule asks about deploy, with HumanApproval declared.
 func newPeople(tb testing.TB, change ...func(*toolkit.Config)) *people {
 	tb.Helper()
 	ran := newEffects()
 	p := &people{ran: ran, fleet: newFleet(tb, deploy(ran), echo("echo"))}
 	p.c = p.up(1)
-	cfg := toolkit.Config{
-		Permissions: permission.Context{Mode: permission.Bypass, Rules: []permission.Rule{ask("deploy")}},
-		External:    []toolkit.Definition{humanApproval()},
-	}
+	cfg := defaultPeople()
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -190,7 +194,7 @@ func (p *people) nothingLeft() {
 	synctest.Wait()
 	for stream, want := range map[string]uint64{"TOOLWIRE_QUESTIONS": 0, "TOOLWIRE_TIMERS": 1, "TOOLWIRE_WORK": 0, "KV_toolwire_turns": 0, "TOOLWIRE_INBOX": 0} {
 		got := p.state(stream).Msgs
-		for range 100 { // the last clean-up may be under way
+		for range 3000 { // the last clean-up may be under way
 			if got == want {
 				break
 			}
