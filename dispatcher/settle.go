@@ -208,12 +208,26 @@ func (d *Dispatcher) resultEvent(e *ending, f *facts, reason events.Reason) (eve
 		Meta: events.ResultMeta{FinishedAt: time.Now(), Definition: e.definition, SessionRevision: e.session, Decision: e.judged},
 	}
 	if e.answer != nil && reason == e.reason {
-		r.Content, r.StructuredContent = e.answer.Content, e.answer.StructuredContent
+		r.StructuredContent = e.answer.StructuredContent
+		if r.Content = e.answer.Content; len(r.Content) == 0 { // models read text
+			r.Content = []events.Content{events.Text(wordless(e.answer))}
+		}
 	}
 	if s := f.start; s != nil && s.Settle == "" { // it did start, and was lost
 		r.Meta.StartedAt, r.Meta.Worker = &s.At, s.Worker
 	}
 	return events.New(d.attributes(e.key, e.attrs, "result", events.TypeToolResult, e.name), r)
+}
+
+// wordless is what a model reads of an answer without content.
+func wordless(a *events.ExternalExecutionResult) string {
+	switch {
+	case len(a.StructuredContent) > 0:
+		return string(a.StructuredContent)
+	case answerReason(a) != events.ReasonOK:
+		return "The call failed, and whoever answered did not say why."
+	}
+	return "The call was answered without a result."
 }
 
 // release lets go of a call that has its result: word to those who wait for it first, then the work.
