@@ -13,10 +13,19 @@
 // # The order of checks
 //
 // Each call of a turn is decided on by a pure function (decide.go), in this order: the tool
-// exists; its group is active (place for tool groups); the arguments are valid; permission (place
-// for permission rules); control tools (place); external tools (place: refused as unavailable
-// until questions to other systems exist); not too late; work. A call that fails is settled at
-// once, its siblings go on.
+// exists; its group is active; the arguments are valid; permission (policy.go): deny, ask or allow; not
+// too late; control tools, which the dispatcher runs itself; external tools, which others answer; work.
+// A call that fails is settled at once, its siblings go on.
+//
+// # Parked calls
+//
+// A call that a person or another system must answer waits in the record of its turn (turn.go), for as
+// long as it takes: no goroutine and no memory of any dispatcher is part of it. The record is stored first,
+// then the timer, then the question (question.go). One fact, decided, ends each question, whoever was
+// faster: an answer (answer.go judges, answers.go carries out), its deadline (expire.go), a cancel. From
+// that fact the next step of the turn follows (stage.go), again and again if need be: the call runs, ends,
+// or is asked about in another round. Messages that tell of something are let go of only after
+// what follows is stored, so whoever dies is made up for by who gets the message next.
 //
 // # Ending a call without running it
 //

@@ -127,12 +127,8 @@ func (d *Dispatcher) handleTurn(ctx context.Context, del *jet.Delivery) error {
 // all run at once, their work; of another, a record, by which it goes on in steps.
 func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) error {
 	if delivery > 1 { // it may have a record, whatever it would be given now
-		owner, err := d.recordedFor(ctx, t)
-		if err != nil {
+		if joined, err := d.join(ctx, t, false); joined || err != nil {
 			return err
-		}
-		if owner == t.agent {
-			return d.step(ctx, t.session, t.id, true)
 		}
 	}
 	if len(t.body.Calls) > 1 {

@@ -49,23 +49,51 @@ func (d *Dispatcher) begin(ctx context.Context, t *turn, sizes []int) error {
 	if err != nil || !again {
 		return err
 	}
-	return d.step(ctx, t.session, t.id, true)
+	joined, err := d.join(ctx, t, true)
+	if err == nil && !joined {
+		return errRecordGone
+	}
+	return err
 }
 
-// recordedFor tells whose turn has a record under the session and id of t; "": none has.
-func (d *Dispatcher) recordedFor(ctx context.Context, t *turn) (events.AgentID, error) {
-	r, err := d.bus.Record(ctx, d.bus.TurnsBucket(), turnKey(t.session, t.id))
-	if errors.Is(err, jet.ErrNone) {
-		return "", nil
+// errRecordGone is returned when a record was there a moment ago. The turn is decided about anew: it may
+// have ended, or be another of the same id.
+var errRecordGone = errors.New("dispatcher: the record of the turn has just been dropped")
+
+// join goes on with a turn by the record that is stored under its session and id. joined: there is one. It
+// may be of an earlier turn of this id, which still waits for somebody: calls that it does not have are
+// refused then, for no call is left without a result. A record of suspended calls says nothing of the others,
+// which go on without it, or with it if they need a record.
+func (d *Dispatcher) join(ctx context.Context, t *turn, need bool) (joined bool, err error) {
+	s, recorded, revision, err := d.stagedTurn(ctx, t.session, t.id)
+	switch {
+	case errors.Is(err, jet.ErrNone), err == nil && (s.Agent != t.agent || s.Partial && !need):
+		return false, nil
+	case err != nil:
+		return false, err
+	case s.Partial:
+		if err := s.take(recorded, t.body.Calls...); err != nil {
+			return false, err
+		}
+		if _, err := d.keepTurn(ctx, t.session, t.id, s, revision); err != nil && !errors.Is(err, jet.ErrConflict) {
+			return false, err
+		} else if err != nil {
+			return false, nil // looked at again when the turn is delivered again
+		}
 	}
-	if err != nil {
-		return "", err
+	var strange []decision
+	for _, c := range t.body.Calls {
+		if recorded.place(c.ID) < 0 {
+			strange = append(strange, decision{
+				call: c, reason: events.ReasonMalformed,
+				text: fmt.Sprintf("Turn id %q is that of an earlier turn of this session, which still waits. Send the calls in a turn with an id of its own.", t.id),
+			})
+		}
 	}
-	var s stagedTurn
-	if err := json.Unmarshal(r.Data, &s); err != nil {
-		return "", fmt.Errorf("record of turn %s: %w", t.id, err)
+	if err := d.fanOut(ctx, t, redelivered, strange); err != nil {
+		return true, err
 	}
-	return s.Agent, nil
+	return true, d.step(ctx, t.session, t.id, true)
 }
 
 // step brings a staged turn as far as it can go now: it notes results and decisions, moves on to the

@@ -75,7 +75,10 @@ func (d *Dispatcher) suspend(ctx context.Context, k events.CallKey, attrs events
 		case errors.Is(err, jet.ErrNone):
 			s, t, err = newSuspended(k, attrs, q, at)
 		case err == nil && t.place(k.Call) < 0:
-			err = s.take(t, q)
+			if !s.Partial {
+				return fmt.Errorf("%w: the turn has no call %q", events.ErrMalformed, q.Call.ID)
+			}
+			err = s.take(t, q.Call)
 		}
 		if err != nil {
 			return err
@@ -128,21 +131,22 @@ func newSuspended(k events.CallKey, attrs events.Attributes, q *events.SuspendCa
 	t := &turn{agent: q.Agent, session: k.Session, id: k.Turn, attrs: attrs, stored: at, began: at, staged: true}
 	s := newStagedTurn(t, nil)
 	s.Partial = true
-	return s, t, s.take(t, q)
+	return s, t, s.take(t, q.Call)
 }
 
-// take adds a call to a record that is not of the whole turn.
-func (s *stagedTurn) take(t *turn, q *events.SuspendCall) error {
-	if !s.Partial {
-		return fmt.Errorf("%w: the turn has no call %q", events.ErrMalformed, q.Call.ID)
+// take adds calls to a record that is not of the whole turn, unless it has them.
+func (s *stagedTurn) take(t *turn, calls ...events.Call) error {
+	for _, c := range calls {
+		if t.place(c.ID) < 0 {
+			t.body.Calls = append(t.body.Calls, c)
+			s.Calls = append(s.Calls, callRecord{})
+		}
 	}
-	t.body.Calls = append(t.body.Calls, q.Call)
 	data, err := events.Marshal(t.body)
 	if err != nil {
 		return err
 	}
 	s.Data, t.data = data, data
-	s.Calls = append(s.Calls, callRecord{State: events.CallSubmitted})
 	s.Stages, s.Stage = []int{len(s.Calls)}, 0
 	return nil
 }

@@ -211,3 +211,33 @@ func TestEscalation(t *testing.T) {
 		p.nothingLeft()
 	})
 }
+
+// A turn id is used again while the first turn of that id still waits, and CALLS has forgotten it: the calls
+// that are the same are answered with the first, the others are told why not.
+func TestTurnIDUsedAgainWhileParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSlowPeople(t)
+		first := p.submit(p.c, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("c1", "deploy", `{"service":"a"}`)}})
+		alice := p.agent("alice")
+		q := p.question(alice, "c1")
+		time.Sleep(time.Hour)
+		if n := p.state("TOOLWIRE_CALLS").Msgs; n != 0 {
+			t.Fatalf("CALLS holds %d turns", n)
+		}
+		other := p.agent("local")
+		again := p.submit(other, agent.Turn{Session: "s", ID: "t", Calls: []events.Call{call("c1", "deploy", `{"service":"a"}`), call("c2", "deploy", `{"service":"b"}`)}})
+		r, err := p.resultOf(events.CallKey{Session: "s", Turn: "t", Call: "c2"})
+		if err != nil || r.Reason != events.ReasonMalformed || !strings.Contains(r.Text(), "id of its own") {
+			t.Errorf("the other call: %s %q, %v", r.Reason, r.Text(), err)
+		}
+		p.approve(alice, q)
+		if r := p.await(first)[0]; r.Text() != "deployed a" {
+			t.Errorf("the first: %q", r.Text())
+		}
+		if r := p.await(again)[0]; r.Text() != "deployed a" {
+			t.Errorf("the same call: %q", r.Text())
+		}
+		p.ran.onePer(t, 1)
+		p.nothingLeft()
+	})
+}
