@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -45,6 +46,14 @@ func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	return c.Compile(schemaURL)
+}
+
+// badSchema says on one line what is wrong with a schema that does not compile.
+func badSchema(err error) string {
+	if bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		err = bad.Err
+	}
+	return strings.ReplaceAll(failures(err), "\n", "; ")
 }
 
 // fitsSchema checks a value against a schema made here.

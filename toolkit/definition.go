@@ -40,10 +40,10 @@ type Definition struct {
 	Oversize     Oversize `json:"oversize,omitempty"`    // what happens to a larger result; "": reference
 
 	Group                string   `json:"group,omitempty"`
-	Matcher              string   `json:"matcher,omitempty"` // built-in permission matcher
-	DangerousFiles       []string `json:"dangerousFiles,omitempty"`
-	DangerousDirectories []string `json:"dangerousDirectories,omitempty"`
-	MCPServer            string   `json:"mcpServer,omitempty"` // server it comes from
+	Matcher              string   `json:"matcher,omitempty"`             // built-in permission matcher
+	DangerousFiles       []string `json:"dangerousFiles,omitzero"`       // always asked about; nil: the defaults, empty: none, else both
+	DangerousDirectories []string `json:"dangerousDirectories,omitzero"` // the same; with an entry `!defaults`, without them
+	MCPServer            string   `json:"mcpServer,omitempty"`           // server it comes from
 }
 
 // Defaults of a definition's zero fields.
@@ -138,14 +138,14 @@ func (d Definition) Check() error {
 	}
 	in, err := compile(d.InputSchema)
 	if err != nil {
-		return bad("inputSchema: %v", err)
+		return bad("inputSchema: %s", badSchema(err))
 	}
 	if in.Types != nil && !slices.Contains(in.Types.ToStrings(), "object") {
 		return bad("inputSchema: its type must be object, for arguments are one")
 	}
 	if len(d.OutputSchema) > 0 {
 		if _, err := compile(d.OutputSchema); err != nil {
-			return bad("outputSchema: %v", err)
+			return bad("outputSchema: %s", badSchema(err))
 		}
 	}
 	return nil

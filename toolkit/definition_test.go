@@ -278,3 +278,21 @@ func TestDuration(t *testing.T) {
 		t.Error("what is set does not count")
 	}
 }
+
+// No list of dangers and an empty one are not the same: the first leaves the defaults, the second none.
+func TestDefinitionKeepsEmptyDangers(t *testing.T) {
+	t.Parallel()
+	def := toolkit.Definition{Name: "x", InputSchema: []byte(`{"type":"object"}`)}
+	none := def
+	none.DangerousFiles = []string{}
+	if def.Hash() == none.Hash() {
+		t.Error("the hash is the same")
+	}
+	var back toolkit.Definition
+	if err := json.Unmarshal(none.JSON(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.DangerousFiles == nil || back.DangerousDirectories != nil {
+		t.Errorf("%s became %#v", none.JSON(), back)
+	}
+}

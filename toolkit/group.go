@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
@@ -226,10 +224,7 @@ func (p Preset) check(at place) {
 // checkExtended says whether a schema can be merged into that of a tool, as far as can be told without the tool.
 func checkExtended(schema json.RawMessage) error {
 	if _, err := compile(schema); err != nil {
-		if bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
-			err = bad.Err
-		}
-		return errors.New(strings.ReplaceAll(failures(err), "\n", "; "))
+		return errors.New(badSchema(err))
 	}
 	_, err := Definition{InputSchema: json.RawMessage(`{"type":"object"}`)}.extended(schema)
 	if err != nil {

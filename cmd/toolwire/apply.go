@@ -25,8 +25,8 @@ type applyFlags struct {
 	dryRun, yes bool
 }
 
-const applyHelp = `Reads the configuration of the installation from a file: groups of tools, and what is changed
-about single tools. All of the file is checked first; an error says its line, its column and what is
+const applyHelp = `Reads the configuration of the installation from a file: groups of tools, what is changed about
+single tools, permissions, who approves, and tools that others answer. All of the file is checked first; an error says its line, its column and what is
 allowed there. Then the plan is printed, and the whole configuration is put in the place of the one
 there, or nothing is. What is not in the file is not in force any more.
 
@@ -41,7 +41,7 @@ docs/config.md says what may be in the file, examples/toolwire.yaml shows all of
 func (a *app) applyCommand() *cobra.Command {
 	var f applyFlags
 	cmd := &cobra.Command{
-		Use: "apply -f <file>", Short: "Apply a toolwire.yaml: groups of tools, settings of single tools", Long: applyHelp,
+		Use: "apply -f <file>", Short: "Apply a toolwire.yaml: groups of tools, their settings, permissions", Long: applyHelp,
 		Example: "  toolwire apply -f toolwire.yaml --dry-run\n  toolwire apply -f toolwire.yaml --yes\n  generate | toolwire apply -f - --json",
 		GroupID: "use", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

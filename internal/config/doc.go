@@ -10,8 +10,9 @@
 // [toolkit.Config.Check].
 //
 // The file differs from [toolkit.Config] where people write it: presets are a literal or {env: …},
-// {file: …}, {value: …}, may stand under presets as well as under tools, and metaTool is true or false.
+// {file: …}, {value: …}, may stand under presets as well as under tools, metaTool is true or false, and rules are
+// {deny: "tool(content)"} and the like. An external tool has the keys that make sense for one that no worker runs.
 //
-// To add a section, add a row to a table in fields.go, and say in schema_internal_test.go what
+// To add a section, add a row to a table in fields.go or people.go, and say in schema_internal_test.go what
 // editors show of it; that test writes docs/toolwire.schema.json.
 package config

@@ -20,12 +20,21 @@ const (
 	kindCount
 	kindDuration
 	kindScope
+	kindMode
+	kindExpiry
+	kindRule
 	kindPresets
 	kindSchema
 	kindValue
 	kindGroups
 	kindTools
 	kindToolPresets
+	kindPermissions
+	kindRules
+	kindRoles
+	kindApprovals
+	kindRungs
+	kindExternal
 )
 
 // field is a key that may stand in an object, and how its value is taken into a T.
@@ -60,6 +69,23 @@ func texts[T any](name string, into func(*T) *[]string) field[T] {
 	return field[T]{name, kindTexts, func(r *reader, p path, n *yaml.Node, t *T) { *into(t) = r.texts(p, n) }}
 }
 
+// someTexts is a list that says something: an empty one would be read as no list at all.
+func someTexts[T any](name string, into func(*T) *[]string) field[T] {
+	return field[T]{name, kindTexts, func(r *reader, p path, n *yaml.Node, t *T) { *into(t) = r.someTexts(p, n) }}
+}
+
+func boolean[T any](name string, into func(*T) *bool) field[T] {
+	return field[T]{name, kindFlag, func(r *reader, p path, n *yaml.Node, t *T) { *into(t) = r.flag(p, n) }}
+}
+
+func duration[T any](name string, into func(*T) *toolkit.Duration) field[T] {
+	return field[T]{name, kindDuration, func(r *reader, p path, n *yaml.Node, t *T) { *into(t) = r.duration(p, n) }}
+}
+
+func schemaOf[T any](name string, into func(*T) *json.RawMessage) field[T] {
+	return field[T]{name, kindSchema, func(r *reader, p path, n *yaml.Node, t *T) { *into(t) = r.schema(p, n) }}
+}
+
 func count[T any](name string, into func(*T) *int) field[T] {
 	return field[T]{name, kindCount, func(r *reader, p path, n *yaml.Node, t *T) { *into(t) = r.count(p, n) }}
 }
@@ -92,6 +118,22 @@ func fileFields() []field[draft] {
 			})
 		}},
 		{"metaTool", kindFlag, func(r *reader, p path, n *yaml.Node, d *draft) { d.NoMetaTool = !r.flag(p, n) }},
+		{"permissions", kindPermissions, func(r *reader, p path, n *yaml.Node, d *draft) { d.Permissions = r.permissions(p, n) }},
+		{"roles", kindRoles, func(r *reader, p path, n *yaml.Node, d *draft) {
+			d.Roles = make(map[string][]string)
+			r.members(p, n, func(p path, key, value *yaml.Node) { d.Roles[key.Value] = r.someTexts(p, value) })
+		}},
+		{"approvals", kindApprovals, func(r *reader, p path, n *yaml.Node, d *draft) {
+			r.items(p, n, func(p path, item *yaml.Node) {
+				var a toolkit.Approval
+				object(r, p, item, approvalFields(), &a, "")
+				d.Approvals = append(d.Approvals, a)
+			})
+		}},
+		{"external", kindExternal, func(r *reader, p path, n *yaml.Node, d *draft) {
+			r.items(p, n, func(p path, item *yaml.Node) { d.External = append(d.External, r.external(p, item)) })
+		}},
+		boolean("askUser", func(d *draft) *bool { return &d.AskUser }),
 	}
 }
 
@@ -102,7 +144,7 @@ func groupFields() []field[toolkit.Group] {
 		text("description", func(g *group) *string { return &g.Description }),
 		text("instructions", func(g *group) *string { return &g.Instructions }),
 		{"scope", kindScope, func(r *reader, p path, n *yaml.Node, g *group) { g.Scope = r.scope(p, n) }},
-		{"active", kindFlag, func(r *reader, p path, n *yaml.Node, g *group) { g.Active = r.flag(p, n) }},
+		boolean("active", func(g *group) *bool { return &g.Active }),
 		texts("tools", func(g *group) *[]string { return &g.Tools }),
 		texts("servers", func(g *group) *[]string { return &g.Servers }),
 		texts("skills", func(g *group) *[]string { return &g.Skills }),
@@ -114,14 +156,14 @@ func overrideFields() []field[toolkit.Override] {
 	type override = toolkit.Override
 	return []field[override]{
 		text("group", func(o *override) *string { return &o.Group }),
-		{"timeout", kindDuration, func(r *reader, p path, n *yaml.Node, o *override) { o.Timeout = r.duration(p, n) }},
+		duration("timeout", func(o *override) *toolkit.Duration { return &o.Timeout }),
 		count("attempts", func(o *override) *int { return &o.Attempts }),
 		count("maxInFlight", func(o *override) *int { return &o.MaxInFlight }),
 		{"strict", kindFlag, func(r *reader, p path, n *yaml.Node, o *override) { o.Strict = new(r.flag(p, n)) }},
 		texts("dangerousFiles", func(o *override) *[]string { return &o.DangerousFiles }),
 		texts("dangerousDirectories", func(o *override) *[]string { return &o.DangerousDirectories }),
 		{"presets", kindPresets, func(r *reader, p path, n *yaml.Node, o *override) { o.Presets = r.presets(p, n) }},
-		{"extended", kindSchema, func(r *reader, p path, n *yaml.Node, o *override) { o.Extended = r.schema(p, n) }},
+		schemaOf("extended", func(o *override) *json.RawMessage { return &o.Extended }),
 	}
 }
 

@@ -28,6 +28,7 @@ func Parse(name string, data []byte) (File, error) {
 	}
 	object(r, nil, root, fileFields(), &d, "")
 	r.mergePresets(&d)
+	r.checkRoles(&d)
 	r.check(d.Config, root)
 	sortProblems(r.problems)
 	sortProblems(r.warnings)

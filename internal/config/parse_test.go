@@ -3,6 +3,7 @@ package config_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/config"
 	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 func parse(tb testing.TB, text string) config.File {
@@ -247,6 +249,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("tools:\n  x: {timeout: 30s, strict: true, dangerousFiles: [], extended: {properties: {a: {type: string}}}}\npresets: {x: {p: [1, ~, {q: 1e3}], \"\\u2028\": {env: A}}}\n")
 	f.Add("groups: &a\n\t- *a\n---\n<<: !!x\n")
 	f.Add("metaTool: false # c\n")
+	f.Add(policy)
+	f.Add("permissions: {rules: [{deny: 'sh(a)b)'}, {ask: ' * '}], home: /}\nroles: {\"\\u2028\": [\"\\u00e9\"]}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := config.Parse("f", []byte(text))
 		all, ok := errors.AsType[*config.ParseError](err)
@@ -279,6 +283,26 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// writtenPermissions are permissions with their rules as a file has them.
+func writtenPermissions(tb testing.TB, stored []byte) map[string]any {
+	tb.Helper()
+	var file map[string]any
+	var c permission.Context
+	for _, into := range []any{&file, &c} {
+		if err := events.Unmarshal(stored, into); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	var rules []map[string]string
+	for _, r := range c.Rules {
+		rules = append(rules, map[string]string{string(r.Behavior): r.String()})
+	}
+	if file["rules"] = rules; rules == nil {
+		delete(file, "rules")
+	}
+	return file
+}
+
 // written is a configuration as a file, in JSON, which is YAML if characters that do not print are escaped.
 func written(tb testing.TB, c toolkit.Config) string {
 	tb.Helper()
@@ -289,6 +313,15 @@ func written(tb testing.TB, c toolkit.Config) string {
 	if c.Tools != nil {
 		file["tools"] = c.Tools
 	}
+	for key, part := range map[string]any{"roles": c.Roles, "approvals": c.Approvals, "external": c.External} {
+		if !reflect.ValueOf(part).IsNil() {
+			file[key] = part
+		}
+	}
+	if b, err := events.Marshal(c.Permissions); err != nil || string(b) != "{}" {
+		file["permissions"] = writtenPermissions(tb, b)
+	}
+	file["askUser"] = c.AskUser
 	b, err := events.Marshal(file)
 	if err != nil {
 		tb.Fatal(err)

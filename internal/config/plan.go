@@ -25,7 +25,7 @@ const (
 // Change is one difference between two configurations.
 type Change struct {
 	Op     Op       `json:"op"`
-	Kind   string   `json:"kind"` // group, tool or setting
+	Kind   string   `json:"kind"` // group, tool, external, role, approval, rule or setting
 	Name   string   `json:"name"`
 	Fields []Detail `json:"fields,omitempty"` // what is new or different, in the order of the type
 }
@@ -41,30 +41,39 @@ type Detail struct {
 // presetField begins the name of a detail about a preset.
 const presetField = "presets."
 
-// Plan says what differs, groups first, each kind by name. What makes no difference to anyone, such as
-// the order of groups, is none. The error is that of a configuration with JSON in it that is none.
+// Plan says what differs: groups, tools, the parts of permissions each on its own, and settings, each
+// kind by name. What makes no difference to anyone, such as the order of groups, is none. The error is
+// that of a configuration with JSON in it that is none.
 func Plan(from, to toolkit.Config) ([]Change, error) {
-	var all []Change
-	fromGroups, toGroups := groupsOf(from), groupsOf(to)
-	for _, name := range names(fromGroups, toGroups) {
-		c, err := change("group", name, fromGroups, toGroups)
-		if err != nil {
-			return nil, err
+	p := plan{}
+	compare(&p, "group", groupsOf(from), groupsOf(to))
+	compare(&p, "tool", from.Tools, to.Tools)
+	compare(&p, "external", externalOf(from), externalOf(to))
+	compare(&p, "role", rolesOf(from), rolesOf(to))
+	oldApprovals, oldOrder := approvalsOf(from)
+	nowApprovals, nowOrder := approvalsOf(to)
+	compare(&p, "approval", oldApprovals, nowApprovals)
+	p.order(oldOrder, nowOrder)
+	compare(&p, "rule", rulesOf(from), rulesOf(to))
+	p.settings(from, to)
+	return p.changes, p.err
+}
+
+// plan is what was found to differ so far.
+type plan struct {
+	changes []Change
+	err     error // the first
+}
+
+// compare adds what differs of one kind.
+func compare[K ~string, V any](p *plan, kind string, from, to map[K]V) {
+	for _, name := range names(from, to) {
+		c, err := change(kind, name, from, to)
+		if err != nil && p.err == nil {
+			p.err = err
 		}
-		all = append(all, c...)
+		p.changes = append(p.changes, c...)
 	}
-	for _, name := range names(from.Tools, to.Tools) {
-		c, err := change("tool", name, from.Tools, to.Tools)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c...)
-	}
-	if from.NoMetaTool != to.NoMetaTool {
-		say := func(off bool) json.RawMessage { return fmt.Appendf(nil, "%t", !off) }
-		all = append(all, Change{Alter, "setting", "metaTool", []Detail{{Alter, "metaTool", say(from.NoMetaTool), say(to.NoMetaTool)}}})
-	}
-	return all, nil
 }
 
 func groupsOf(c toolkit.Config) map[string]toolkit.Group {
@@ -115,7 +124,7 @@ type fact struct {
 	value json.RawMessage
 }
 
-// facts are the fields of a group or an override. Each preset is one.
+// facts are the fields of a group, an override and so on. Each preset is one.
 func facts(v any) ([]fact, error) {
 	raw, err := events.Marshal(v)
 	if err != nil {
@@ -127,9 +136,9 @@ func facts(v any) ([]fact, error) {
 	}
 	var out []fact
 	for _, f := range all {
-		switch f.field {
-		case "name":
-		case "presets":
+		switch {
+		case f.field == "name", string(f.value) == "null":
+		case f.field == "presets":
 			params, err := ordered(f.value)
 			if err != nil {
 				return nil, err
@@ -177,7 +186,7 @@ func details(from, to []fact) []Detail {
 		switch old := find(from, f.field); {
 		case old == nil:
 			all = append(all, Detail{Add, f.field, nil, f.value})
-		case !same(old, f.value):
+		case !same(f.field, old, f.value):
 			all = append(all, Detail{Alter, f.field, old, f.value})
 		}
 	}
@@ -194,10 +203,11 @@ func details(from, to []fact) []Detail {
 	return all
 }
 
-// same says whether two values mean the same: lists of names do in any order.
-func same(a, b json.RawMessage) bool {
+// same says whether two values mean the same: lists of names do in any order, unless the first one
+// has a meaning of its own.
+func same(field string, a, b json.RawMessage) bool {
 	var from, to []string
-	if json.Unmarshal(a, &from) == nil && json.Unmarshal(b, &to) == nil {
+	if !ordinal(field) && json.Unmarshal(a, &from) == nil && json.Unmarshal(b, &to) == nil {
 		more, less := listDifference(from, to)
 		return len(more)+len(less) == 0
 	}

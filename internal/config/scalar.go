@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,6 +50,15 @@ func (r *reader) texts(p path, n *yaml.Node) []string {
 	return all
 }
 
+// someTexts reads a list with something in it.
+func (r *reader) someTexts(p path, n *yaml.Node) []string {
+	all := r.texts(p, n)
+	if n.Kind == yaml.SequenceNode && len(all) == 0 && !r.failed[p.key()] {
+		r.bad(p, n, "%s is empty; leave it out, or write something", p.last())
+	}
+	return all
+}
+
 func (r *reader) flag(p path, n *yaml.Node) bool {
 	return r.scalar(p, n, "!!bool", "true or false") && (n.Value[0] == 't' || n.Value[0] == 'T')
 }
@@ -82,22 +92,30 @@ func (r *reader) duration(p path, n *yaml.Node) toolkit.Duration {
 	case err != nil:
 		r.bad(p, n, "%s must be %s", p.last(), what)
 	case d <= 0:
-		r.bad(p, n, "%s must be more than 0; leave it out for what the tool says itself", p.last())
+		r.bad(p, n, "%s must be more than 0; leave it out for the default", p.last())
 		d = 0
 	}
 	return toolkit.Duration(d)
 }
 
-func (r *reader) scope(p path, n *yaml.Node) toolkit.Scope {
+// word reads one of a few words.
+func word[T ~string](r *reader, p path, n *yaml.Node, what string, words ...T) T {
 	text, ok := r.text(p, n)
-	if !ok {
-		return ""
+	if !ok || slices.Contains(words, T(text)) {
+		return T(text)
 	}
-	var s toolkit.Scope
-	if err := s.UnmarshalText([]byte(text)); err != nil {
-		scopes := []string{string(toolkit.ScopeMeta), "session", string(toolkit.ScopeExternal)}
-		r.bad(p, n, "%s", unknown("scope", text, scopes))
-		return ""
+	allowed := make([]string, len(words))
+	for i, w := range words {
+		allowed[i] = string(w)
+	}
+	r.bad(p, n, "%s", unknown(what, text, allowed))
+	return ""
+}
+
+func (r *reader) scope(p path, n *yaml.Node) toolkit.Scope {
+	s := word(r, p, n, "scope", toolkit.ScopeMeta, "session", toolkit.ScopeExternal)
+	if s == "session" {
+		return toolkit.ScopeMeta
 	}
 	return s
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/toolwire.schema.json")
@@ -28,31 +29,66 @@ const (
 
 // shown is what an editor shows of each key.
 var shown = map[string]string{
-	"groups":                     "Groups of tools. A session sees the tools of the groups that are on, and those in no group.",
-	"groups.name":                "1 to 64 letters, digits, _ or -. \"basic\" is reserved.",
-	"groups.description":         "For the model: what the group is good for.",
-	"groups.instructions":        "Told to the model when it switches the group on.",
-	"groups.scope":               "Who switches it: meta (or session) is the agent, by reset_tools; external is the application. Default: meta.",
-	"groups.active":              "Whether it is on in a new session. Default: false.",
-	"groups.tools":               "Names of tools, or patterns that end in *.",
-	"groups.servers":             "MCP servers, all of whose tools are in the group.",
-	"groups.skills":              "Skills that are offered while the group is on.",
-	"groups.skill":               "A skill that switches the group on when it is loaded.",
-	"tools":                      "Settings of single tools by name, in the place of what their authors wrote.",
-	"tools.group":                "The group that the tool is in, in the place of the one in its definition.",
-	"tools.timeout":              "How long one attempt may take, with its unit: 500ms, 30s, 1h30m.",
-	"tools.attempts":             "Tries in all, where a failure may be tried again.",
-	"tools.maxInFlight":          "Calls that run at once over the whole fleet, for tools whose author gave them a limit.",
-	"tools.strict":               "Passed on to the model's API, which then keeps strictly to the schema.",
-	"tools.dangerousFiles":       "Files whose use is always asked about. [] is none.",
-	"tools.dangerousDirectories": "Directories whose use is always asked about. [] is none.",
-	"tools.presets":              "Parameters whose value is set here: the model neither sees nor changes them.",
-	"tools.extended":             "A JSON Schema of further parameters: properties, required and $defs.",
-	"presets":                    "Presets by tool, as under tools. One parameter is set at one of the places.",
-	"presets.env":                "An environment variable of the worker, which must have been told that it may give it away (--secret-env).",
-	"presets.file":               "A file in the worker's directory of secrets (--secret-dir).",
-	"presets.value":              "The value itself, of any kind.",
-	"metaTool":                   "Whether reset_tools is offered, if there are groups that an agent may switch. Default: true.",
+	"groups":                         "Groups of tools. A session sees the tools of the groups that are on, and those in no group.",
+	"groups.name":                    "1 to 64 letters, digits, _ or -. \"basic\" is reserved.",
+	"groups.description":             "For the model: what the group is good for.",
+	"groups.instructions":            "Told to the model when it switches the group on.",
+	"groups.scope":                   "Who switches it: meta (or session) is the agent, by reset_tools; external is the application. Default: meta.",
+	"groups.active":                  "Whether it is on in a new session. Default: false.",
+	"groups.tools":                   "Names of tools, or patterns that end in *.",
+	"groups.servers":                 "MCP servers, all of whose tools are in the group.",
+	"groups.skills":                  "Skills that are offered while the group is on.",
+	"groups.skill":                   "A skill that switches the group on when it is loaded.",
+	"tools":                          "Settings of single tools by name, in the place of what their authors wrote.",
+	"tools.group":                    "The group that the tool is in, in the place of the one in its definition.",
+	"tools.timeout":                  "How long one attempt may take, with its unit: 500ms, 30s, 1h30m.",
+	"tools.attempts":                 "Tries in all, where a failure may be tried again.",
+	"tools.maxInFlight":              "Calls that run at once over the whole fleet, for tools whose author gave them a limit.",
+	"tools.strict":                   "Passed on to the model's API, which then keeps strictly to the schema.",
+	"tools.dangerousFiles":           "Files whose use is always asked about, beside the defaults; with !defaults, without them. [] is none.",
+	"tools.dangerousDirectories":     "Directories whose use is always asked about, beside the defaults; with !defaults, without them. [] is none.",
+	"tools.presets":                  "Parameters whose value is set here: the model neither sees nor changes them.",
+	"tools.extended":                 "A JSON Schema of further parameters: properties, required and $defs.",
+	"presets":                        "Presets by tool, as under tools. One parameter is set at one of the places.",
+	"presets.env":                    "An environment variable of the worker, which must have been told that it may give it away (--secret-env).",
+	"presets.file":                   "A file in the worker's directory of secrets (--secret-dir).",
+	"presets.value":                  "The value itself, of any kind.",
+	"permissions":                    "What every session begins with. Without it, a tool runs unless its own check asks or denies, or its MCP server is not trusted.",
+	"permissions.mode":               "What happens to calls that no rule decides: ask (default), run edits in the working directories and ask about the rest (accept_edits), only read (explore), run (bypass), or deny whatever would ask (dont_ask). Default: default.",
+	"permissions.rules":              "Which calls run, are denied, or are asked about. Deny is stronger than ask, and ask than allow; their order does not matter.",
+	"permissions.workingDirectories": "Absolute directories of the workers. Relative paths of arguments count from the first.",
+	"permissions.home":               "The home directory of the workers, absolute: what ~ is in arguments.",
+	"permissions.trustedServers":     "MCP servers whose hints count, and whose tools do not ask for being from elsewhere.",
+	"rules.allow":                    "These calls run: a tool, or tool(content).",
+	"rules.deny":                     "These calls are denied: a tool, or tool(content).",
+	"rules.ask":                      "A person is asked about these calls: a tool, or tool(content).",
+	"roles":                          "People by role. They are named as their credentials name them.",
+	"approvals":                      "Who answers for calls of some tools, and what happens if nobody does. Of several that name a tool, the first counts.",
+	"approvals.tools":                "Names of tools, or patterns in which * is any text.",
+	"approvals.roles":                "People of one of these may answer. Left out: anybody but the requester.",
+	"approvals.quorum":               "How many people have to approve. Default: 1.",
+	"approvals.expires":              "How long an answer is waited for. Default: 24h for an approval, 168h for another system.",
+	"approvals.onExpiry":             "What happens then: deny the call, park it for as long as it takes, or escalate to the rungs. Default: deny.",
+	"approvals.rungs":                "For escalate: who is asked next, one after the other.",
+	"approvals.last":                 "For escalate: what happens if the last rung does not answer either.",
+	"rungs.roles":                    "People of one of these may answer.",
+	"rungs.quorum":                   "How many people have to approve. Default: 1.",
+	"rungs.expires":                  "How long an answer is waited for. Default: as long as at first.",
+	"external":                       "Tools that other systems or people answer. No worker runs them.",
+	"external.name":                  "1 to 64 letters, digits, _ or -.",
+	"external.title":                 "For people.",
+	"external.description":           "For the model: what the tool does, and when to use it.",
+	"external.inputSchema":           "A JSON Schema of the arguments, an object.",
+	"external.outputSchema":          "A JSON Schema of the structured content of an answer.",
+	"external.readOnly":              "It changes nothing: rules see it so. Default: false.",
+	"external.concurrencySafe":       "It may be answered while other calls of its turn run. Default: false.",
+	"external.strict":                "Passed on to the model's API, which then keeps strictly to the schema.",
+	"external.group":                 "The group that it is in.",
+	"external.matcher":               "What the content of a rule about it means: path, shell or field:NAME.",
+	"external.dangerousFiles":        "Files whose use is always asked about, beside the defaults; with !defaults, without them. [] is none.",
+	"external.dangerousDirectories":  "Directories whose use is always asked about, beside the defaults; with !defaults, without them. [] is none.",
+	"askUser":                        "Whether the tool ask_user is offered, by which a model asks its user. Default: false.",
+	"metaTool":                       "Whether reset_tools is offered, if there are groups that an agent may switch. Default: true.",
 }
 
 // The schema for editors is made of the tables that the parser reads by.
@@ -78,6 +114,10 @@ func TestFieldsAreThoseOfTheTypes(t *testing.T) {
 		"group":    {namesOf(groupFields()), jsonNames(reflect.TypeFor[toolkit.Group]())},
 		"override": {namesOf(overrideFields()), jsonNames(reflect.TypeFor[toolkit.Override]())},
 		"preset":   {namesOf(presetFields()), jsonNames(reflect.TypeFor[toolkit.Preset]())},
+		"context":  {namesOf(permissionFields()), jsonNames(reflect.TypeFor[permission.Context]())},
+		"approval": {namesOf(approvalFields()), jsonNames(reflect.TypeFor[toolkit.Approval]())},
+		"rung":     {namesOf(rungFields()), jsonNames(reflect.TypeFor[toolkit.Rung]())},
+		"external": {append(namesOf(externalFields()), notExternal()...), jsonNames(reflect.TypeFor[toolkit.Definition]())},
 		"file":     {slices.DeleteFunc(namesOf(fileFields()), func(s string) bool { return s == "presets" || s == "metaTool" }), slices.DeleteFunc(jsonNames(reflect.TypeFor[toolkit.Config]()), func(s string) bool { return s == "noMetaTool" })},
 	} {
 		slices.Sort(c.table)
@@ -85,6 +125,13 @@ func TestFieldsAreThoseOfTheTypes(t *testing.T) {
 		if d := cmp.Diff(c.typed, c.table); d != "" {
 			t.Errorf("%s: -type +table:\n%s", name, d)
 		}
+	}
+}
+
+// notExternal are the fields of a definition that say how a worker runs the tool, or where it is from.
+func notExternal() []string {
+	return []string{
+		"external", "idempotent", "stateInjected", "timeout", "queueTimeout", "attempts", "backoff", "maxInFlight", "maxResult", "oversize", "mcpServer",
 	}
 }
 
@@ -133,11 +180,24 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 		"groups: []", "metaTool: false", "groups: [{name: a, scope: session, active: true}]", "groups: [{name: a, tools: [x, 'y*']}]",
 		"tools: {x: {timeout: 1.5h, strict: false, dangerousFiles: []}}", "presets: {x: {a: 1, b: [1], c: {env: E}, d: {file: a/b}, e: {value: {}}, f: null}}",
 		"tools: {x: {extended: {properties: {a: {type: string}}, required: [a]}}}",
+		"permissions: {mode: explore}", "permissions: {rules: [{deny: 'x(rm:*)'}, {ask: '*'}], workingDirectories: [/srv], home: /home/a, trustedServers: [s]}",
+		"roles: {'a b': [bob]}", "roles: {}", "approvals: []", "approvals: [{tools: ['a*b'], expires: 1h, onExpiry: park}]",
+		"roles: {a: [b, c]}\napprovals: [{tools: [x], roles: [a], quorum: 2, onExpiry: escalate, rungs: [{roles: [a], expires: 1m}], last: park}]",
+		"external: []", "external: [{name: x, inputSchema: {type: object}, outputSchema: {}, readOnly: true, matcher: 'field:a', dangerousFiles: []}]", "askUser: true",
 
 		"{}", "[]", "group: []", "groups: {}", "groups: null", "groups: [{}]", "groups: [{name: basic}]", "groups: [{name: a b}]", "groups: [{name: 5}]",
 		"groups: [{name: a, scope: nobody}]", "groups: [{name: a, tools: x}]", "groups: [{name: a, tools: ['a*b']}]", "groups: [{name: a, tools: ['']}]",
 		"groups: [{name: a, description: ''}]", "tools: {a b: {}}", "tools: {x: {timeout: 5}}", "tools: {x: {timeout: soon}}", "tools: {x: {attempts: 0}}",
 		"tools: {x: {attempts: 1.5}}", "tools: {x: {nope: 1}}", "tools: {x: {extended: []}}", "tools: {x: {extended: {city: {}}}}", "metaTool: 'yes'",
+		"permissions: {}", "permissions: null", "permissions: []", "permissions: {mode: denyy}", "permissions: {mode: ''}", "permissions: {mdoe: explore}",
+		"permissions: {rules: []}", "permissions: {rules: [x]}", "permissions: {rules: [{}]}", "permissions: {rules: [{deny: x, ask: x}]}", "permissions: {rules: [{pass: x}]}",
+		"permissions: {rules: [{deny: 'x('}]}", "permissions: {rules: [{deny: 'x()'}]}", "permissions: {rules: [{deny: 'a b'}]}", "permissions: {rules: [{deny: 5}]}",
+		"permissions: {workingDirectories: [srv]}", "permissions: {workingDirectories: []}", "permissions: {home: '~'}", "permissions: {trustedServers: x}",
+		"roles: []", "roles: {a: []}", "roles: {a: bob}", "roles: {a: [5]}", "approvals: {}", "approvals: [{}]", "approvals: [{tools: []}]", "approvals: [{tools: ['a.b']}]",
+		"approvals: [{tools: [x], quorum: 0}]", "approvals: [{tools: [x], onExpiry: later}]", "approvals: [{tools: [x], last: escalate}]", "approvals: [{tools: [x], last: deny}]",
+		"approvals: [{tools: [x], onExpiry: escalate}]", "approvals: [{tools: [x], onExpiry: escalate, rungs: [], last: deny}]", "approvals: [{tools: [x], rungs: [{}]}]",
+		"external: [{name: x}]", "external: [{inputSchema: {}}]", "external: [{name: a b, inputSchema: {}}]", "external: [{name: x, inputSchema: true}]",
+		"external: [{name: x, inputSchema: {}, matcher: own}]", "external: [{name: x, inputSchema: {}, timeout: 1m}]", "askUser: 1",
 		"presets: {x: {a: {}}}", "presets: {x: {a: {b: 1}}}", "presets: {x: {a: {env: A, file: b}}}", "presets: {x: {a: {env: $A}}}", "presets: {x: 1}",
 	} {
 		_, parsed := Parse("t", []byte(text))
@@ -205,6 +265,10 @@ func (o ordering) MarshalJSON() ([]byte, error) {
 const (
 	namePattern     = "^[a-zA-Z0-9_-]{1,64}$"
 	memberPattern   = `^([a-zA-Z0-9_-]{1,64}|[a-zA-Z0-9_-]{0,64}\*)$`
+	toolsPattern    = "^[a-zA-Z0-9_*-]{1,64}$"
+	rulePattern     = `^\s*[a-zA-Z0-9_*-]{1,128}(\(.+\))?\s*$`
+	matcherPattern  = "^(path(:.*)?|shell(:.*)?|field:.+)$"
+	absolutePattern = "^/"
 	durationPattern = `^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`
 )
 
@@ -226,6 +290,15 @@ func schema(t *testing.T) []byte {
 			ordering{"type", []string{"string", "number", "boolean", "null", "array"}},
 			append(tableSchema(t, used, "presets.", presetFields()), "minProperties", 1, "maxProperties", 1),
 		}}},
+		"permissions", append(tableSchema(t, used, "permissions.", permissionFields()), "minProperties", 1),
+		"rule", append(tableSchema(t, used, "rules.", ruleFields()), "minProperties", 1, "maxProperties", 1),
+		"approval",
+		append(tableSchema(t, used, "approvals.", approvalFields()), "required", []string{"tools"},
+			"if", ordering{"properties", ordering{"onExpiry", ordering{"const", toolkit.ExpiryEscalate}}, "required", []string{"onExpiry"}},
+			"then", ordering{"required", []string{"rungs", "last"}},
+			"else", ordering{"properties", ordering{"rungs", false, "last", false}}),
+		"rung", append(tableSchema(t, used, "rungs.", rungFields()), "required", []string{"roles"}),
+		"external", append(tableSchema(t, used, "external.", externalFields()), "required", []string{"name", "inputSchema"}),
 	})
 	if d := cmp.Diff(slices.Sorted(maps.Keys(shown)), slices.Sorted(maps.Keys(used))); d != "" {
 		t.Errorf("what editors show: -said +there:\n%s", d)
@@ -265,14 +338,27 @@ func kindSchemaOf(t *testing.T, key string, k kind) ordering {
 			return ordering{"type", "string", "pattern", namePattern}
 		case "presets.env":
 			return ordering{"type", "string", "pattern", variableName.String()}
+		case "external.name", "external.group":
+			return ordering{"type", "string", "pattern", namePattern}
+		case "external.matcher":
+			return ordering{"type", "string", "pattern", matcherPattern}
+		case "permissions.home":
+			return ordering{"type", "string", "pattern", absolutePattern}
 		}
 		return ordering{"type", "string", "minLength", 1}
 	case kindTexts:
-		item := ordering{"type", "string", "minLength", 1}
-		if key == "groups.tools" {
-			item = ordering{"type", "string", "pattern", memberPattern}
+		list := func(item ordering) ordering { return ordering{"type", "array", "items", item} }
+		switch key {
+		case "groups.tools":
+			return list(ordering{"type", "string", "pattern", memberPattern})
+		case "approvals.tools":
+			return append(list(ordering{"type", "string", "pattern", toolsPattern}), "minItems", 1)
+		case "permissions.workingDirectories":
+			return append(list(ordering{"type", "string", "pattern", absolutePattern}), "minItems", 1)
+		case "permissions.trustedServers", "approvals.roles", "rungs.roles":
+			return append(list(ordering{"type", "string", "minLength", 1}), "minItems", 1)
 		}
-		return ordering{"type", "array", "items", item}
+		return list(ordering{"type", "string", "minLength", 1})
 	case kindFlag:
 		return ordering{"type", "boolean"}
 	case kindCount:
@@ -281,9 +367,22 @@ func kindSchemaOf(t *testing.T, key string, k kind) ordering {
 		return ordering{"type", "string", "pattern", durationPattern}
 	case kindScope:
 		return ordering{"enum", []string{string(toolkit.ScopeMeta), "session", string(toolkit.ScopeExternal)}}
+	case kindMode:
+		return ordering{"enum", modes()}
+	case kindExpiry:
+		words := []toolkit.OnExpiry{toolkit.ExpiryDeny, toolkit.ExpiryPark}
+		if key == "approvals.onExpiry" {
+			words = append(words, toolkit.ExpiryEscalate)
+		}
+		return ordering{"enum", words}
+	case kindRule:
+		return ordering{"type", "string", "pattern", rulePattern}
 	case kindPresets:
 		return ordering{"$ref", "#/$defs/presets"}
 	case kindSchema:
+		if strings.HasPrefix(key, "external.") {
+			return ordering{"type", "object", "$ref", "https://json-schema.org/draft/2020-12/schema"}
+		}
 		return ordering{
 			"$ref", "https://json-schema.org/draft/2020-12/schema",
 			"propertyNames",
@@ -300,6 +399,19 @@ func kindSchemaOf(t *testing.T, key string, k kind) ordering {
 		return byName(ordering{"$ref", "#/$defs/tool"})
 	case kindToolPresets:
 		return byName(ordering{"$ref", "#/$defs/presets"})
+	case kindPermissions:
+		return ordering{"$ref", "#/$defs/permissions"}
+	case kindRules:
+		return ordering{"type", "array", "items", ordering{"$ref", "#/$defs/rule"}, "minItems", 1}
+	case kindRoles:
+		people := ordering{"type", "array", "items", ordering{"type", "string", "minLength", 1}, "minItems", 1}
+		return ordering{"type", "object", "additionalProperties", people}
+	case kindApprovals:
+		return ordering{"type", "array", "items", ordering{"$ref", "#/$defs/approval"}}
+	case kindRungs:
+		return ordering{"type", "array", "items", ordering{"$ref", "#/$defs/rung"}, "minItems", 1}
+	case kindExternal:
+		return ordering{"type", "array", "items", ordering{"$ref", "#/$defs/external"}}
 	}
 	t.Fatalf("no schema for kind %d", k)
 	return nil
