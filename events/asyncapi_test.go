@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // contract is docs/asyncapi.yaml.
@@ -175,11 +176,17 @@ func TestAsyncAPIChannels(t *testing.T) {
 		"cancel": s.Cancel("AGENT", key.Session, key.Turn), "announce": s.Announce("WORKER", "TOOL"), "alive": s.Alive("INSTANCE"),
 		"changed": s.Changed("WHAT"), "body": strings.Replace(s.Body("ID", 0), "0", "CHUNK", 1), "definition": "", "inbox": "",
 		"step": s.Step(key.Session, key.Turn), "changedSession": s.Changed("session"),
+		"require": s.Require("KIND", "TOOL", key, "REQUEST"), "liveRequire": s.Live(s.Require("KIND", "TOOL", key, "REQUEST")),
+		"answer": s.Answer("ACTOR", key, "REQUEST"), "decided": s.Decided(key, "REQUEST"), "liveDecided": s.Live(s.Decided(key, "REQUEST")),
+		"judged":     strings.Replace(s.Judged(key, "REQUEST", "ACTOR", 0), "0", "SEQ", 1),
+		"liveJudged": strings.Replace(s.Live(s.Judged(key, "REQUEST", "ACTOR", 0)), "0", "SEQ", 1),
+		"suspend":    s.Suspend(key), "check": s.Check("POOL", "TOOL"),
 	}
 	for _, op := range []string{
 		events.OpTools, events.OpTool, events.OpToolDrop, events.OpTurn, events.OpResult, events.OpCancel,
 		events.OpSessions, events.OpSession, events.OpSessionSet, events.OpSessionDrop, events.OpGroups, events.OpState,
 		events.OpConfig, events.OpConfigSet, events.OpDead, events.OpDeadShow, events.OpDeadRetry, events.OpDeadDrop,
+		events.OpQuestions, events.OpQuestion, events.OpJudged, events.OpDecisions, events.OpLife, events.OpPermit, events.OpPermitReplay,
 	} {
 		var name strings.Builder
 		for word := range strings.SplitSeq(op, "-") {
@@ -254,6 +261,34 @@ func wireTypes() map[string]reflect.Type {
 		toolkit.Preset{},
 		events.AliveRequest{},
 		events.AliveReply{},
+		events.Rule{},
+		events.Question{},
+		events.UserConfirmResult{},
+		events.ExternalExecutionResult{},
+		events.Vote{},
+		events.Decided{},
+		events.AnswerJudged{},
+		events.SuspendCall{},
+		events.CheckRequest{},
+		permission.Check{},
+		events.QuestionsRequest{},
+		events.QuestionsReply{},
+		events.OpenQuestion{},
+		events.QuestionRequest{},
+		events.QuestionReply{},
+		events.JudgedRequest{},
+		events.DecisionsRequest{},
+		events.DecisionsReply{},
+		events.Decision{},
+		events.LifeRequest{},
+		events.LifeReply{},
+		events.LifeEvent{},
+		events.PermitRequest{},
+		events.PermitReply{},
+		events.ReplayRequest{},
+		events.ReplayReply{},
+		events.ReplayChange{},
+		events.SessionRule{},
 	} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -264,7 +299,7 @@ func wireTypes() map[string]reflect.Type {
 func TestWireTypesAreComplete(t *testing.T) {
 	t.Parallel()
 	known := wireTypes()
-	for _, file := range []string{"types.go", "api.go", "sessions.go"} {
+	for _, file := range []string{"types.go", "api.go", "sessions.go", "questions.go", "questions_api.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -387,12 +422,21 @@ func (c contract) matches(t *testing.T, what string, typ reflect.Type, schema an
 func TestAsyncAPIEnums(t *testing.T) {
 	t.Parallel()
 	c := readContract(t)
-	for name, file := range map[string]string{"State": "reason.go", "Reason": "reason.go", "CallState": "api.go"} {
+	for name, file := range map[string]string{"State": "reason.go", "Reason": "reason.go", "CallState": "api.go", "Kind": "questions.go"} {
 		var got []string
 		for _, v := range as[[]any](t, c.at(t, "components", "schemas", name, "enum")) {
 			got = append(got, as[string](t, v))
 		}
 		if diff := cmp.Diff(constants(t, file, name), got); diff != "" {
+			t.Errorf("%s (- Go, + document): %s", name, diff)
+		}
+	}
+	for _, name := range []string{"Outcome", "Judged", "Refused"} {
+		var got []string
+		for _, v := range as[[]any](t, c.at(t, "components", "schemas", name, "enum")) {
+			got = append(got, as[string](t, v))
+		}
+		if diff := cmp.Diff(constantsNamed(t, "questions.go", name), got); diff != "" {
 			t.Errorf("%s (- Go, + document): %s", name, diff)
 		}
 	}
@@ -415,8 +459,7 @@ func TestAsyncAPITakesGoldenVectors(t *testing.T) {
 	t.Parallel()
 	c := readContract(t)
 	for _, v := range vectors() {
-		typ := string(v.attrs.Type)
-		name := typ[strings.LastIndexByte(typ, '.')+1:]
+		name := v.messageName()
 		g := readGolden(t, v.file("binary"))
 		header := map[string]any{}
 		for k, value := range g.Header {

@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/toolwire/toolwire/events"
@@ -27,10 +28,19 @@ func fixtures() []any {
 type vector struct {
 	name    string
 	doc     string // what it shows
+	message string // its name in docs/asyncapi.yaml, if that is not the one of its type
 	subject string
 	attrs   events.Attributes
 	ext     map[string]string
 	data    any
+}
+
+func (v vector) messageName() string {
+	if v.message != "" {
+		return v.message
+	}
+	typ := string(v.attrs.Type)
+	return typ[strings.LastIndexByte(typ, '.')+1:]
 }
 
 // vectors returns all examples. Never edit one of a released version: add one.
@@ -46,7 +56,7 @@ func vectors() []vector {
 	calls := events.Call{ID: key.Call, Name: "get_weather", Input: json.RawMessage(`{"city":"Zürich","stationId":9007199254740993}`)}
 	agent := &events.Context{User: "ada", Attributes: map[string]string{"locale": "de-CH"}, Values: map[string]json.RawMessage{"Tenant": json.RawMessage(`{"id":12345678901234567890}`)}}
 
-	return []vector{
+	return append(questionVectors(), []vector{
 		{
 			name: "toolcalls", doc: "A turn of two calls, with context and the agent's own deadline.",
 			subject: s.Calls("local", key.Session, key.Turn),
@@ -176,5 +186,5 @@ func vectors() []vector {
 				Definition: "5f1d0c3b9a7e4d2c8b6f0e1a2d3c4b5a", StartedAt: at(-time.Hour), Slots: 8,
 			},
 		},
-	}
+	}...)
 }

@@ -69,6 +69,7 @@ func unmarshalOther(data []byte, v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
+	withoutNulls(v)
 	return nil
 }
 
