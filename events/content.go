@@ -3,6 +3,7 @@ package events
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -112,8 +113,11 @@ func (s *scanner) looseText() string {
 // MarshalJSON returns the block as it is.
 func (c Content) MarshalJSON() ([]byte, error) { return json.RawMessage(c).MarshalJSON() }
 
-// UnmarshalJSON keeps the block as it is.
+// UnmarshalJSON keeps the block as it is. What is no object is an error: it could not be written again.
 func (c *Content) UnmarshalJSON(b []byte) error {
+	if len(b) == 0 || b[0] != '{' {
+		return fmt.Errorf("%w: a content block is no JSON object", ErrMalformed)
+	}
 	*c = append((*c)[:0], b...)
 	return nil
 }

@@ -80,10 +80,14 @@ func FuzzUnmarshal(f *testing.F) {
 	}
 	f.Add([]byte(`{"calls":[{"id":"\ud83d\ude00","ID":"","input":{"a":1,"a":2}}],"Calls":null}`))
 	f.Add([]byte(`{"content":[{"type":"text"}, {}],"meta":{"attempt":1e3}}`))
+	f.Add([]byte(`{"digest":"x","content":[{"type":"text"}, 5],"structuredContent":null,"input":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, into := range []any{
 			new(events.ToolCalls), new(events.ToolWork), new(events.ToolResultStart), new(events.ToolResult), new(events.ToolResultDelta),
 			new(events.CancelCalls), new(events.Announce), new(events.TurnReply), new(events.CancelRequest),
+			new(events.Question), new(events.UserConfirmResult), new(events.ExternalExecutionResult), new(events.Decided), new(events.AnswerJudged),
+			new(events.SuspendCall), new(events.CheckRequest), new(events.QuestionsReply), new(events.QuestionReply), new(events.DecisionsReply),
+			new(events.SessionSet), new(events.SessionInfo),
 		} {
 			err := events.Unmarshal(data, into)
 			if err != nil {

@@ -59,7 +59,7 @@ func unmarshalOther(data []byte, v any) error {
 	if p.Kind() != reflect.Pointer || p.IsNil() {
 		return fmt.Errorf("events: unmarshal into %T, which is no pointer or a nil one", v)
 	}
-	s := scanner{data: data}
+	s := scanner{data: data, depth: depthOf(v)}
 	if s.begin() {
 		s.shaped(p.Type().Elem())
 	}
@@ -95,7 +95,7 @@ func (s *scanner) check() error {
 // A nil Content is an empty list, an input of nothing but white space is left out.
 // Any other type goes through encoding/json, without escaping for HTML.
 func Marshal(v any) ([]byte, error) {
-	w := writer{}
+	w := writer{depth: depthOf(v)}
 	switch v := v.(type) {
 	case ToolCalls:
 		w.toolCalls(&v)

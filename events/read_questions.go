@@ -21,3 +21,19 @@ func leftOut(raw json.RawMessage) json.RawMessage {
 	}
 	return raw
 }
+
+// depthOf is the level at which the reading and writing of v begins; see [MaxDepth]. What others say is
+// repeated inside of something else: an answer in the decision and in the work that follows, a question in
+// a page of questions. So answers may nest less than the rest, and those pages more.
+func depthOf(v any) int {
+	const pages = -8
+	switch v.(type) {
+	case UserConfirmResult, *UserConfirmResult: // its input becomes that of a call of a turn
+		return 2
+	case ExternalExecutionResult, *ExternalExecutionResult, SuspendCall, *SuspendCall:
+		return 1
+	case QuestionsReply, *QuestionsReply, QuestionReply, *QuestionReply, DecisionsReply, *DecisionsReply:
+		return pages
+	}
+	return 0
+}
