@@ -32,6 +32,11 @@ func questionVectors() []vector {
 		a.Request, a.Actor = request, actor
 		return a
 	}
+	judged := func(request, actor, id string) events.Attributes { // it is about the answer, and carries nothing of the turn through
+		a := by(of(key, "", events.TypeAnswerJudged, id, "/dispatchers/dispatcher"), request, actor)
+		a.ReplyID = ""
+		return a
+	}
 	const dispatcher, alice = "/dispatchers/dispatcher", "/approvers/alice"
 
 	confirm := events.Question{
@@ -108,13 +113,13 @@ func questionVectors() []vector {
 		{
 			name: "answerjudged", doc: "The answer decided the question.",
 			subject: s.Judged(key, request, "alice", 118),
-			attrs:   by(of(key, "", events.TypeAnswerJudged, "judged/118/s-42/t-8/call_3", dispatcher), request, "alice"),
+			attrs:   judged(request, "alice", "judged/118/s-42/t-8/call_3"),
 			data:    events.AnswerJudged{RequestID: request, Judgement: events.JudgedAccepted, Text: "The call is approved.", Actor: "alice", At: at(time.Minute)},
 		},
 		{
 			name: "answerjudged-counted", doc: "An approval of two that are needed.",
 			subject: s.Judged(key, request, "bob", 117),
-			attrs:   by(of(key, "", events.TypeAnswerJudged, "judged/117/s-42/t-8/call_3", dispatcher), request, "bob"),
+			attrs:   judged(request, "bob", "judged/117/s-42/t-8/call_3"),
 			data: events.AnswerJudged{
 				RequestID: request, Judgement: events.JudgedCounted, Text: "Counted; 1 more people are needed.", Missing: 1, Actor: "bob", At: at(30 * time.Second),
 			},
@@ -122,7 +127,7 @@ func questionVectors() []vector {
 		{
 			name: "answerjudged-refused", doc: "An answer that came second.",
 			subject: s.Judged(key, request, "carol", 121),
-			attrs:   by(of(key, "", events.TypeAnswerJudged, "judged/121/s-42/t-8/call_3", dispatcher), request, "carol"),
+			attrs:   judged(request, "carol", "judged/121/s-42/t-8/call_3"),
 			data: events.AnswerJudged{
 				RequestID: request, Judgement: events.JudgedRefused, Code: events.RefusedDecided,
 				Text: "The question is decided already: approved by alice.", Actor: "carol", At: at(2 * time.Minute), Winner: "alice",

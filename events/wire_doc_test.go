@@ -39,7 +39,7 @@ func TestWireDocExamples(t *testing.T) {
 		what := marker.FindStringSubmatch(old)[1]
 		return "<!-- golden: " + what + " -->\n\n" + example(t, what)
 	})
-	if found < 9 {
+	if found < 15 {
 		t.Errorf("found only %d examples", found)
 	}
 	if *update {
@@ -120,6 +120,8 @@ func TestWireDocSubjects(t *testing.T) {
 	for _, subject := range []string{
 		s.Calls("agent", key.Session, key.Turn), s.Work("pool", "tool", key), s.Start(key), s.Result(key), s.Cancel("agent", key.Session, key.Turn),
 		s.Delta(key), s.Stop(key), s.Announce("worker", "tool"), s.Alive("instance"), s.Changed("what"),
+		s.Require("kind", "tool", key, "request"), s.Answer("actor", key, "request"), s.Decided(key, "request"), s.Suspend(key), s.Check("pool", "tool"),
+		strings.Replace(s.Judged(key, "request", "actor", 0), "0", "seq", 1),
 		s.API("actor", "operation"), strings.Replace(s.Body("id", 0), "0", "chunk", 1),
 	} {
 		tokens := strings.Split(subject, ".")
@@ -164,5 +166,57 @@ func TestWireDocCommand(t *testing.T) {
 	}
 	if err := calls.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The tables in docs/wire.md have every word that a question can end with, and an answer be judged by.
+func TestWireDocWords(t *testing.T) {
+	t.Parallel()
+	_, text := wireDoc(t)
+	for _, group := range []string{"Outcome", "Judged", "Refused"} {
+		for _, word := range constantsNamed(t, "questions.go", group) {
+			if !strings.Contains(text, "\n| `"+word+"` |") {
+				t.Errorf("docs/wire.md has no row for %s %q", group, word)
+			}
+		}
+	}
+	for _, file := range []string{"api.go", "sessions.go", "questions_api.go"} {
+		for _, op := range constantsNamed(t, file, "Op") {
+			if !regexp.MustCompile("(?m)^\\| [^|]*`" + op + "`").MatchString(text) {
+				t.Errorf("docs/wire.md has no row for operation %s", op)
+			}
+		}
+	}
+}
+
+// The answer that docs/wire.md gives with the nats command is one to the question beside it.
+func TestWireDocAnswer(t *testing.T) {
+	t.Parallel()
+	_, text := wireDoc(t)
+	m := regexp.MustCompile(`(?s)\nnats request (toolwire\.answer\.\S+) \\\n *'([^']*)' \\\n *([^\n]*)\n`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatal("docs/wire.md has no command that answers")
+	}
+	header := map[string][]string{}
+	for _, h := range strings.Split(m[3], "-H ")[1:] {
+		name, value, _ := strings.Cut(strings.TrimSpace(h), ":")
+		header[name] = []string{value}
+	}
+	e, err := events.Decode(header, []byte(m[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a events.UserConfirmResult
+	if err := events.Unmarshal(e.Data, &a); err != nil || e.Type != events.TypeUserConfirmResult {
+		t.Fatalf("%+v: %v", e, err)
+	}
+	q := questionVectors()[0]
+	asked, ok := q.data.(events.Question)
+	if !ok {
+		t.Fatalf("%T", q.data)
+	}
+	k := events.CallKey{Session: q.attrs.Session, Turn: q.attrs.Turn, Call: q.attrs.Call}
+	if want := (events.Subjects{}).Answer("alice", k, asked.RequestID); m[1] != want || a.Digest != asked.Digest {
+		t.Errorf("the subject is %s, want %s; the digest is %s, want %s", m[1], want, a.Digest, asked.Digest)
 	}
 }
