@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolwire/toolwire/events"
-
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
