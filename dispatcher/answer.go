@@ -85,11 +85,11 @@ func judgeAnswer(a answer, s standing) verdict {
 // unfit refuses an answer that comes too late, to something else, or from the wrong person.
 func unfit(a answer, s standing) verdict {
 	denies := a.confirm != nil && a.confirm.Decision == events.Refuse
-	digest := ""
-	if a.confirm != nil {
-		digest = a.confirm.Digest
-	} else {
+	var digest string
+	if a.external != nil {
 		digest = a.external.Digest
+	} else {
+		digest = a.confirm.Digest
 	}
 	switch {
 	case s.ask.ExpiresAt != nil && !a.at.Before(*s.ask.ExpiresAt) && !denies:

@@ -31,7 +31,7 @@ func TestRequestID(t *testing.T) {
 		}
 		seen[id] = name
 	}
-	if of("x", "s", "t", "c", 1, at) != of("x", "s", "t", "c", 1, at) {
+	if again := of("x", "s", "t", "c", 1, at); seen[again] != "first" {
 		t.Error("the same question has two ids")
 	}
 }

@@ -73,11 +73,11 @@ func (d *Dispatcher) readAnswer(ctx context.Context, del *jet.Delivery, actor st
 	if err != nil {
 		return a, err
 	}
-	switch e.Type {
-	case events.TypeUserConfirmResult:
+	if e.Type == events.TypeUserConfirmResult {
 		a.confirm = new(events.UserConfirmResult)
 		return a, events.Unmarshal(e.Data, a.confirm)
-	case events.TypeExternalExecutionResult:
+	}
+	if e.Type == events.TypeExternalExecutionResult {
 		a.external = new(events.ExternalExecutionResult)
 		return a, events.Unmarshal(e.Data, a.external)
 	}
@@ -150,10 +150,7 @@ func (d *Dispatcher) standing(ctx context.Context, a answer, s *stagedTurn, t *t
 		return st, place, err
 	}
 	st.roles = b.reg.RolesOf(a.actor)
-	input, tool, err := asks(b.reg, call, st.ask)
-	if err != nil {
-		return st, place, err
-	}
+	input, tool := subject(b.reg, call, st.ask)
 	if intact(t, call, input, st.ask) != nil {
 		// Other arguments may come of another definition: those that were asked about are in the question.
 		st.forged = tool == nil || tool.hash == st.ask.Definition

@@ -58,10 +58,10 @@ func (d *Dispatcher) checkOne(ctx context.Context, t *turn, c events.Call, reg *
 	}
 	schema, err := tl.schema()
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // the call is refused for that
+		return nil, nil //nolint:nilnil // the call is refused for that
 	}
 	if input, _, err = schema.Prepare(input); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // likewise
+		return nil, nil //nolint:nilnil // likewise
 	}
 	policy := reg.policy(rec, tl)
 	q := events.CheckRequest{

@@ -44,7 +44,7 @@ type grant struct {
 
 // decision is what becomes of one call: work for a pool, a run by the dispatcher itself, a question,
 // or a result at once.
-type decision struct {
+type decision struct { //nolint:recvcheck // moves through the checks by value; queue fills it in
 	call     events.Call
 	tool     *tool  // nil: there is none of that name
 	session  uint64 // revision of the session's record by which this was decided

@@ -68,18 +68,17 @@ func sameRule(a, b events.Rule) bool {
 	return a.Tool == b.Tool && a.Content == b.Content && a.Behavior == b.Behavior
 }
 
-// allow adds rules to a session's own, each once.
+// allow adds rules to a session's own, each once, as long as there is room.
 func (r *record) allow(rules []events.Rule, definition, by string, at time.Time) {
 	for _, rule := range rules {
 		i := slices.IndexFunc(r.Rules, func(have events.SessionRule) bool { return sameRule(have.Rule, rule) })
 		added := events.SessionRule{Rule: rule, Definition: definition, By: by, At: at.UTC()}
 		added.Source = "session"
 		switch {
-		case i < 0:
+		case i < 0 && len(r.Rules) < maxSessionRules: // none that is there gives way: it may be a deny
 			r.Rules = append(r.Rules, added)
-		case r.Rules[i].Definition != "" && r.Rules[i].Definition != definition:
+		case i >= 0 && r.Rules[i].Definition != "" && r.Rules[i].Definition != definition:
 			r.Rules[i] = added // made for another definition, and void
 		}
 	}
-	r.Rules = r.Rules[max(0, len(r.Rules)-maxSessionRules):]
 }

@@ -144,10 +144,7 @@ func (d *Dispatcher) question(ctx context.Context, t *turn, c events.Call, a *as
 	if err != nil {
 		return events.Question{}, err
 	}
-	input, tool, err := asks(reg, c, a)
-	if err != nil {
-		return events.Question{}, err
-	}
+	input, tool := subject(reg, c, a)
 	c.Input = input
 	var def toolkit.Definition
 	var suggestions []permission.Rule
@@ -164,28 +161,28 @@ func (d *Dispatcher) question(ctx context.Context, t *turn, c events.Call, a *as
 	return a.question(t, c, def, suggestions, reg.revision, rec.revision), nil
 }
 
-// asks are the arguments that a question is about: those that people approved, or the call's own as they
-// would run.
-func asks(reg *snapshot, c events.Call, a *asked) (input []byte, t *tool, err error) {
+// subject is what a question is about: the tool, if it is there, and the arguments, those that people
+// approved or the call's own as they would run.
+func subject(reg *snapshot, c events.Call, a *asked) (input []byte, t *tool) {
 	t = reg.tool(c.Name)
 	if reg.meta != nil && control(c.Name) {
 		t = reg.meta
 	}
 	switch {
 	case a.Input != nil:
-		return a.Input, t, nil
+		return a.Input, t
 	case a.Suspended, t == nil, t.schema == nil:
-		return c.Input, t, nil
+		return c.Input, t
 	}
 	schema, err := t.schema()
 	if err != nil {
-		return c.Input, t, nil //nolint:nilerr // what was sent, then
+		return c.Input, t // what was sent, then
 	}
 	clean, _, err := schema.Prepare(c.Input)
 	if err != nil {
-		return c.Input, t, nil //nolint:nilerr // it fitted an earlier definition
+		return c.Input, t // it fitted an earlier definition
 	}
-	return clean, t, nil
+	return clean, t
 }
 
 // errForged is returned when what a record holds is not what was asked about.

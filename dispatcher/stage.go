@@ -126,10 +126,7 @@ func (d *Dispatcher) escalate(ctx context.Context, t *turn, c *callRecord, call 
 	if err != nil {
 		return err
 	}
-	input, _, err := asks(reg, call, c.Ask)
-	if err != nil {
-		return err
-	}
+	input, _ := subject(reg, call, c.Ask)
 	c.Ask = c.Ask.escalated(secret, t, call, input, &reg.settings, now)
 	return nil
 }

@@ -75,10 +75,12 @@ func (d *Dispatcher) join(ctx context.Context, t *turn, need bool) (joined bool,
 		if err := s.take(recorded, t.body.Calls...); err != nil {
 			return false, err
 		}
-		if _, err := d.keepTurn(ctx, t.session, t.id, s, revision); err != nil && !errors.Is(err, jet.ErrConflict) {
+		_, err := d.keepTurn(ctx, t.session, t.id, s, revision)
+		if errors.Is(err, jet.ErrConflict) { // looked at again when the turn is delivered again
+			return false, nil
+		}
+		if err != nil {
 			return false, err
-		} else if err != nil {
-			return false, nil // looked at again when the turn is delivered again
 		}
 	}
 	var strange []decision

@@ -107,7 +107,7 @@ type Vote struct {
 	Actor string    `json:"actor"`
 	At    time.Time `json:"at"`              // when INBOX stored it
 	Seq   uint64    `json:"seq"`             // under which INBOX stored it
-	Input string    `json:"input,omitempty"` // SHA-256 of the arguments it approves, if they were changed
+	Input string    `json:"input,omitempty"` // hash of the arguments it approves, if they were changed
 }
 
 // The outcomes of a question.
@@ -174,7 +174,6 @@ type AnswerJudged struct {
 	Missing   int       `json:"missing,omitempty"` // counted: people still needed
 	Actor     string    `json:"actor"`
 	At        time.Time `json:"at"`               // when INBOX stored the answer
-	Next      string    `json:"next,omitempty"`   // asked_again: the request that follows
 	Winner    string    `json:"winner,omitempty"` // already_decided: by whom; empty: by policy
 }
 

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -75,7 +76,7 @@ func (d *desk) close() {
 }
 
 // serve announces and answers until done, which is when the last call is settled.
-func (d *desk) serve(done <-chan struct{}) {
+func (d *desk) serve(ctx context.Context, done <-chan struct{}) {
 	defer d.close()
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()
@@ -103,7 +104,7 @@ func (d *desk) serve(done <-chan struct{}) {
 		case m := <-d.alive:
 			d.answer(m)
 		case m := <-d.checks:
-			d.w.check(m)
+			d.w.check(ctx, m)
 		case m := <-d.stops:
 			if k, err := d.w.bus.ParseCall("stop", m.Subject); err == nil {
 				d.w.calls.stop(k, toolkit.ErrCancelled)

@@ -81,7 +81,7 @@ const checkPatience = 2 * time.Second
 
 // check answers what a tool's own permission check makes of a call. A check that fails gives no answer,
 // and a person is asked.
-func (w *Worker) check(m *nats.Msg) {
+func (w *Worker) check(ctx context.Context, m *nats.Msg) {
 	var q events.CheckRequest
 	if !w.bus.Answerable(m.Reply) || events.Unmarshal(m.Data, &q) != nil {
 		return
@@ -91,7 +91,7 @@ func (w *Worker) check(m *nats.Msg) {
 		return
 	}
 	w.runners.run(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), checkPatience)
+		ctx, cancel := context.WithTimeout(ctx, checkPatience)
 		defer cancel()
 		check, ok := t.Check(ctx, q)
 		if !ok {

@@ -186,7 +186,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	pulled := make(chan struct{})
 	var rest errgroup.Group
-	rest.Go(func() error { desk.serve(pulled); return nil })
+	rest.Go(func() error { desk.serve(last, pulled); return nil })
 	rest.Go(func() error {
 		w.drain(pullCtx, pulled, cancelWork, cancelLast)
 		return nil
