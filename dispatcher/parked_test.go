@@ -39,7 +39,7 @@ func (w *world) approver() *approver {
 			select {
 			case <-done:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(time.Second):
 				a.look()
 			}
 		}
