@@ -26,30 +26,37 @@ func (d *Dispatcher) opQuestions(ctx context.Context, r *request) (any, error) {
 	}
 	out := events.QuestionsReply{Questions: []events.OpenQuestion{}, After: q.After}
 	filter, size := d.bus.RequireAbout(q.Kind, q.Tool, q.Session), 0
-	for range maxLooked {
-		m, err := d.bus.Next(ctx, d.bus.QuestionsStream(), out.After+1, filter)
-		if errors.Is(err, jet.ErrNone) {
-			return out, nil
+	for looked := 0; looked < maxLooked; {
+		stored, err := d.bus.Batch(ctx, d.bus.QuestionsStream(), filter, out.After, q.Limit-len(out.Questions)+1)
+		if err != nil || len(stored) == 0 {
+			return out, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		if size += len(m.Event.Data); len(out.Questions) == q.Limit || size > pageBytes && len(out.Questions) > 0 {
-			break
-		}
-		out.After = m.Seq
-		open, ok, err := d.openQuestion(ctx, r.actor, m)
-		if err != nil {
-			return nil, err
-		}
-		if ok && (open.MayAnswer || q.All) {
-			out.Questions = append(out.Questions, open)
-		} else {
-			size -= len(m.Event.Data)
+		looked += len(stored)
+		for _, m := range stored {
+			open, ok, err := d.openQuestion(ctx, r.actor, m)
+			if err != nil {
+				return nil, err
+			}
+			if ok = ok && d.shows(r.actor, q.All, &open); ok {
+				size += len(m.Event.Data)
+			}
+			if len(out.Questions) == q.Limit || size > pageBytes && len(out.Questions) > 0 {
+				out.More = true
+				return out, nil
+			}
+			if out.After = m.Seq; ok {
+				out.Questions = append(out.Questions, open)
+			}
 		}
 	}
 	out.More = true
 	return out, nil
+}
+
+// shows says whether a question is in an actor's listing: those that it may answer; with all, also those
+// that its own calls ask, and to operators every one.
+func (d *Dispatcher) shows(actor string, all bool, open *events.OpenQuestion) bool {
+	return open.MayAnswer || all && (d.operator(actor) || string(open.Question.Requester) == actor)
 }
 
 // openQuestion reads a stored question for an actor; not ok: it cannot be read, or is not for its eyes.

@@ -77,14 +77,17 @@ func (d *Dispatcher) lookAt(ctx context.Context, session events.SessionID, id ev
 
 // closeStale removes questions that are no longer open: whoever put them died before looking again.
 func (d *Dispatcher) closeStale(ctx context.Context, now time.Time) error {
-	for range staleAtOnce {
-		m, err := d.bus.Next(ctx, d.bus.QuestionsStream(), d.staleQuestion.Load()+1, d.bus.Under("require"))
-		if errors.Is(err, jet.ErrNone) || err == nil && now.Sub(m.Time) < staleAfter {
+	stored, err := d.bus.Batch(ctx, d.bus.QuestionsStream(), d.bus.Under("require"), d.staleQuestion.Load(), staleAtOnce)
+	if err != nil {
+		return err
+	}
+	if len(stored) == 0 {
+		d.staleQuestion.Store(0)
+	}
+	for _, m := range stored {
+		if now.Sub(m.Time) < staleAfter {
 			d.staleQuestion.Store(0)
 			return nil
-		}
-		if err != nil {
-			return err
 		}
 		d.staleQuestion.Store(m.Seq)
 		kind, name, k, request, err := d.bus.ParseRequire(m.Subject)

@@ -164,7 +164,7 @@ func (n Names) Streams(c Config) []jetstream.StreamConfig {
 			Retention: jetstream.WorkQueuePolicy, AllowDirect: true,
 		}),
 		// dispatchers → approvers and other systems; its content is the list of open questions.
-		once(jetstream.StreamConfig{Name: n.QuestionsStream(), Subjects: []string{n.Under("require")}, RePublish: live("require")}),
+		once(jetstream.StreamConfig{Name: n.QuestionsStream(), Subjects: []string{n.Under("require")}, RePublish: live("require"), AllowDirect: true}),
 		// agents, workers, approvers → dispatchers. Only what a consumer takes: anything else would stay for
 		// ever, and nothing older than it may be forgotten.
 		{

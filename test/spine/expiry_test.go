@@ -201,7 +201,7 @@ func TestEscalation(t *testing.T) {
 			t.Errorf("got %s", r.Reason)
 		}
 		time.Sleep(31 * time.Minute)
-		if last := p.question(bob, "c2"); last.Question.Round != 3 || last.Question.OnExpiry != "deny" || last.MayAnswer {
+		if last := p.question(p.agent("carol"), "c2"); last.Question.Round != 3 || last.Question.OnExpiry != "deny" {
 			t.Errorf("last rung: %+v", last)
 		}
 		time.Sleep(time.Hour)

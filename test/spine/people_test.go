@@ -75,11 +75,11 @@ func (p *people) configure(cfg toolkit.Config) {
 	}
 }
 
-// question waits for the open question about a call.
+// question waits for the open question about a call that c may answer.
 func (p *people) question(c *agent.Client, call events.CallID) events.OpenQuestion {
 	p.Helper()
 	for range 2000 {
-		for q, err := range c.Questions(p.Context(), events.QuestionsRequest{All: true}) {
+		for q, err := range c.Questions(p.Context(), events.QuestionsRequest{}) {
 			if err != nil {
 				p.Fatal(err)
 			}
