@@ -142,7 +142,11 @@ func (c *Client) guard(ctx context.Context, subject string) (guarded context.Con
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := time.AfterFunc(denialAfter, func() {
 		if err := c.bus.Conn().LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
-			cancel(fmt.Errorf("%w: agent %q may not publish to %s", ErrDenied, c.agent, subject))
+			text := fmt.Sprintf("%q may not publish to %s", c.agent, subject)
+			if who := jet.WhoPublishes(subject); who != "" {
+				text += ", which is for " + who
+			}
+			cancel(fmt.Errorf("%w: %s", ErrDenied, text))
 		}
 	})
 	return ctx, func() {

@@ -106,9 +106,19 @@ func (l *Link) DeniedError() error {
 	return deniedError(d[0])
 }
 
+// deniedError makes an error of what the server said: Publish to "…", or Subscription to "…".
 func deniedError(what string) error {
+	verb, subject, _ := strings.Cut(what, ` "`)
+	subject, _, _ = strings.Cut(subject, `"`)
+	who := WhoPublishes(subject)
+	if strings.HasPrefix(verb, "Subscription") {
+		who = WhoSubscribes(subject)
+	}
+	if who != "" {
+		who = ", which is for " + who
+	}
 	what = strings.ToLower(what[:1]) + what[1:]
-	return fmt.Errorf("%w: this user may not %s; allow that, or give other credentials with --creds or --context", ErrDenied, what)
+	return fmt.Errorf("%w: this user may not %s%s; allow that, or give other credentials with --creds or --context", ErrDenied, what, who)
 }
 
 // Ask makes a request. If it is forbidden it ends at once, with [ErrDenied].
@@ -243,10 +253,10 @@ func explainDial(where string, err, network error) error {
 		errors.Is(err, nats.ErrAccountAuthExpired), errors.Is(err, nats.ErrNkeysNotSupported):
 		return fmt.Errorf("%w at %s: %w; give credentials with --creds or --context, or in the URL", ErrRefused, where, err)
 	case errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid):
-		return fmt.Errorf("%w at %s: its certificate is not trusted: %w; name the right host, or a context that knows its CA (--context)", ErrRefused, where, err)
+		return fmt.Errorf("%w at %s: its certificate is not trusted: %w; name the right host, or its CA with --tls-ca or a context (--context)", ErrRefused, where, err)
 	case errors.As(err, &alert), errors.As(err, &record), errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted),
 		strings.Contains(err.Error(), "tls: "):
-		return fmt.Errorf("%w at %s: %w; TLS is set up in a context of the nats CLI (--context)", ErrRefused, where, err)
+		return fmt.Errorf("%w at %s: %w; TLS is set up with --tls-ca, --tls-cert and --tls-key, or in a context of the nats CLI (--context)", ErrRefused, where, err)
 	case network != nil && (errors.Is(err, nats.ErrNoServers) || errors.Is(err, network)):
 		return fmt.Errorf("%w at %s: %w; start one with `toolwire up`, or name another with --server or --context", ErrUnreachable, where, network)
 	}
