@@ -3,6 +3,7 @@
 package embed
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,8 +13,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rs/zerolog"
+
+	"github.com/toolwire/toolwire/internal/auth"
 )
 
 // Config says how the server runs.
@@ -26,8 +30,13 @@ type Config struct {
 	ClusterName string   // with Cluster
 	Cluster     string   // host:port for the other servers; "": alone
 	Routes      []string // nats:// URLs of the other servers
-	Logger      zerolog.Logger
-	Ready       time.Duration // how long to wait for it; 0: 10 s
+	// TLS is what clients have to speak; nil: none. With client certificates required, the other servers of a
+	// cluster have to show them, too.
+	TLS *tls.Config
+	// Auth is who may connect; nil: everybody.
+	Auth   *auth.Trust
+	Logger zerolog.Logger
+	Ready  time.Duration // how long to wait for it; 0: 10 s
 }
 
 var (
@@ -144,21 +153,62 @@ func options(c Config) (*server.Options, error) {
 			return nil, fmt.Errorf("%w: sync %q is neither \"always\" nor a duration such as 1s", ErrStart, c.Sync)
 		}
 	}
+	if c.TLS != nil {
+		o.TLS, o.TLSConfig, o.TLSTimeout = true, c.TLS, tlsTimeout.Seconds()
+		o.TLSVerify = c.TLS.ClientAuth == tls.RequireAndVerifyClientCert
+	}
+	if c.Auth != nil {
+		if err := Trust(o, *c.Auth); err != nil {
+			return nil, err
+		}
+	}
 	if c.Cluster == "" {
 		return o, nil
 	}
+	return o, c.join(o)
+}
+
+// Trust makes a server accept the credentials that an operator vouches for, and no others.
+func Trust(o *server.Options, t auth.Trust) error {
+	operator, err := jwt.DecodeOperatorClaims(t.Operator)
+	if err != nil {
+		return fmt.Errorf("%w: operator: %w", ErrStart, err)
+	}
+	accounts := &server.MemAccResolver{}
+	for key, token := range t.Accounts {
+		if err := accounts.Store(key, token); err != nil {
+			return fmt.Errorf("%w: account: %w", ErrStart, err)
+		}
+	}
+	o.TrustedOperators = []*jwt.OperatorClaims{operator}
+	o.SystemAccount, o.AccountResolver = t.System, accounts
+	return nil
+}
+
+// tlsTimeout bounds the handshake.
+const tlsTimeout = 5 * time.Second
+
+// join makes the server a node of a cluster. Whoever reaches the port of a cluster is believed all it says,
+// credentials or not: with them, the other nodes have to show certificates.
+func (c Config) join(o *server.Options) (err error) {
+	if c.TLS != nil && o.TLSVerify {
+		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = c.TLS.Clone(), tlsTimeout.Seconds()
+	}
+	if c.Auth != nil && o.Cluster.TLSConfig == nil {
+		return fmt.Errorf("%w: in a cluster with credentials the nodes have to prove who they are: give --tls-cert, --tls-key and --tls-ca", ErrStart)
+	}
 	o.Cluster.Name = c.ClusterName
 	if o.Cluster.Host, o.Cluster.Port, err = hostPort(c.Cluster, "--cluster"); err != nil {
-		return nil, err
+		return err
 	}
 	for _, r := range c.Routes {
 		u, err := url.Parse(r)
 		if err != nil || u.Host == "" {
-			return nil, fmt.Errorf("%w: route %q is no URL; give --routes nats://host:port,…", ErrStart, r)
+			return fmt.Errorf("%w: route %q is no URL; give --routes nats://host:port,…", ErrStart, r)
 		}
 		o.Routes = append(o.Routes, u)
 	}
-	return o, nil
+	return nil
 }
 
 // hostPort reads host:port and tries whether the port is free, so that a taken one is an error

@@ -18,7 +18,7 @@ const module = "github.com/toolwire/toolwire"
 // packages are the packages of the repository that rules name, there already or to come.
 var packages = []string{
 	"events", "toolkit", "toolkit/toolkittest", "toolkit/permission", "toolkit/mcp", "skills", "workers", "workers/builtin",
-	"dispatcher", "agent", "cmd/toolwire", "internal/jet", "internal/natstest", "internal/embed", "internal/bench", "internal/console", "internal/mcpfront",
+	"dispatcher", "agent", "cmd/toolwire", "internal/jet", "internal/auth", "internal/natstest", "internal/embed", "internal/bench", "internal/console", "internal/mcpfront",
 }
 
 // stubs stand for the dependencies, so that nothing has to be downloaded.
@@ -29,8 +29,10 @@ var stubs = map[string]string{
 	"github.com/google/go-cmp":                 "v0.0.1",
 	"github.com/google/jsonschema-go":          "v0.0.1",
 	"github.com/mark3labs/mcp-go":              "v1.0.0",
+	"github.com/nats-io/jwt/v2":                "v2.0.0",
 	"github.com/nats-io/nats-server/v2":        "v2.0.0",
 	"github.com/nats-io/nats.go":               "v1.0.0",
+	"github.com/nats-io/nkeys":                 "v0.0.1",
 	"github.com/rs/zerolog":                    "v1.0.0",
 	"github.com/santhosh-tekuri/jsonschema/v6": "v6.0.0",
 	"github.com/spf13/cobra":                   "v1.0.0",
@@ -76,6 +78,7 @@ func (p importPlant) fileName(i int) string {
 var (
 	cloudEvents = "github.com/cloudevents/sdk-go/v2/event"
 	jetstream   = "github.com/nats-io/nats.go/jetstream"
+	natsJWT     = "github.com/nats-io/jwt/v2"
 	natsServer  = "github.com/nats-io/nats-server/v2/server"
 	mcpGo       = "github.com/mark3labs/mcp-go/client"
 	zerolog     = "github.com/rs/zerolog"
@@ -174,6 +177,13 @@ var importPlants = slices.Concat(
 		{dir: "workers", imports: ours("internal/embed"), test: true},
 		{dir: "workers", imports: ours("internal/embed"), lists: lists("embed")},
 		{dir: "cmd/toolwire", imports: natsServer, lists: lists("natsserver")},
+		{dir: "internal/auth", imports: natsJWT},
+		{dir: "internal/auth", imports: "github.com/nats-io/nkeys"},
+		{dir: "internal/auth", imports: jetstream, lists: lists("nats")},
+		{dir: "internal/auth", imports: jetstream, test: true},
+		{dir: "internal/embed", imports: natsJWT},
+		{dir: "cmd/toolwire", imports: natsJWT, lists: lists("keys")},
+		{dir: "agent", imports: "github.com/nats-io/nkeys", lists: lists("keys")},
 		{dir: "internal/natstest", imports: natsServer},
 		{dir: "internal/natstest", imports: goleak},
 		{dir: "internal/mcpfront", imports: mcpGo},

@@ -22,6 +22,7 @@ type Server struct {
 	tb    testing.TB
 	dir   string
 	users []User
+	trust func(*server.Options) error
 	ncs   []*nats.Conn // closed by Stop
 	kept  []*nats.Conn // closed at the end of the test
 
@@ -52,9 +53,19 @@ func As(user string) nats.Option { return nats.UserInfo(user, password) }
 // Start starts a server with its store in a directory of the test's.
 func Start(tb testing.TB, users ...User) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: tb.TempDir(), users: users}
+	return start(&Server{tb: tb, dir: tb.TempDir(), users: users})
+}
+
+// StartTrusting starts a server that knows only the credentials that trust makes it trust.
+func StartTrusting(tb testing.TB, trust func(*server.Options) error) *Server {
+	tb.Helper()
+	return start(&Server{tb: tb, dir: tb.TempDir(), trust: trust})
+}
+
+func start(s *Server) *Server {
+	s.tb.Helper()
 	s.start()
-	tb.Cleanup(func() {
+	s.tb.Cleanup(func() {
 		for _, nc := range s.kept {
 			nc.Close()
 		}
@@ -78,6 +89,11 @@ func (s *Server) start() {
 			Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
 			Response:  u.response(),
 		}})
+	}
+	if s.trust != nil {
+		if err := s.trust(opts); err != nil {
+			s.tb.Fatal(err)
+		}
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {
