@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,36 +12,53 @@ import (
 )
 
 func (a *app) authCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "auth", Short: "Say which rights each role needs on the NATS server", GroupID: "use"}
+	cmd := &cobra.Command{Use: "auth", Short: "Make credentials, and say which rights each role has", GroupID: "use"}
 	group(cmd)
-	cmd.AddCommand(a.authShowCommand())
+	cmd.AddCommand(a.authInitCommand(), a.authAddCommand(), a.authLsCommand(), a.authRmCommand(), a.authShowCommand())
 	return cmd
 }
 
 func (a *app) authShowCommand() *cobra.Command {
 	name, pools := "", []string(nil)
 	cmd := &cobra.Command{
-		Use: "show <agent|worker|dispatcher>", Short: "Print the permissions of a role for the NATS server's configuration",
+		Use: "show <role>", Short: "Print the permissions of a role for the NATS server's configuration",
 		Long: "Prints what a credential of a role may publish and subscribe to: all that the role needs, and nothing\n" +
-			"else, as the `permissions` of a user in the configuration of a NATS server. It asks no server.",
+			"else, as the `permissions` of a user in the configuration of a NATS server. It asks no server.\n" +
+			"The roles are agent, approver, operator, worker and dispatcher. Credentials that `toolwire auth add`\n" +
+			"made have these rights by themselves.",
 		Example: "  toolwire auth show agent --name planner\n  toolwire auth show worker --name shop --pool shop --pool lane-narrow\n" +
 			"  toolwire auth show dispatcher --json",
-		Args: args(1, 1), ValidArgs: []string{"agent", "worker", "dispatcher"},
+		Args: args(1, 1), ValidArgs: roleWords(),
 		RunE: func(_ *cobra.Command, args []string) error { return a.authShow(args[0], name, pools) },
 	}
-	cmd.Flags().StringVar(&name, "name", "", "`identity` of the agent, or name of the worker program")
+	cmd.Flags().StringVar(&name, "name", "", "`identity` of the agent, approver or operator, or name of the worker program")
 	cmd.Flags().StringSliceVar(&pools, "pool", nil, "`pools` and lanes whose work the worker takes (default: its name)")
 	a.jsonFlag(cmd)
 	return cmd
 }
 
-func (a *app) authShow(role, name string, pools []string) error {
+func roleWords() []string {
+	words := make([]string, len(jet.Roles()))
+	for i, r := range jet.Roles() {
+		words[i] = string(r)
+	}
+	return words
+}
+
+func (a *app) names() (jet.Names, error) {
 	s, err := events.NewSubjects(a.prefix())
+	return jet.Names{Subjects: s}, err
+}
+
+func (a *app) authShow(role, name string, pools []string) error {
+	n, err := a.names()
 	if err != nil {
 		return err
 	}
-	n := jet.Names{Subjects: s}
-	if role != "dispatcher" {
+	if !slices.Contains(roleWords(), role) {
+		return usagef("there is no role %q; give %s", role, strings.Join(roleWords(), ", "))
+	}
+	if role != string(jet.RoleDispatcher) {
 		if name == "" {
 			return usagef("give the name of the %s with --name", role)
 		}
@@ -48,20 +66,10 @@ func (a *app) authShow(role, name string, pools []string) error {
 			return usagef("%v", err)
 		}
 	}
-	var r jet.Rights
-	switch role {
-	case "agent":
-		r = n.AgentRights(events.AgentID(name))
-	case "worker":
-		if len(pools) == 0 {
-			pools = []string{name}
-		}
-		r = n.WorkerRights(name, pools...)
-	case "dispatcher":
-		r = n.DispatcherRights()
-	default:
-		return usagef("there is no role %q; give agent, worker or dispatcher", role)
+	if len(pools) == 0 {
+		pools = []string{name}
 	}
+	r := n.Rights(jet.Role(role), name, pools...)
 	if a.json {
 		return a.printJSON(r)
 	}

@@ -17,13 +17,13 @@ import (
 	"github.com/synadia-io/orbit.go/natscontext"
 
 	"github.com/toolwire/toolwire/agent"
-	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
 )
 
 // connFlags say which installation a command talks to, and as whom.
 type connFlags struct {
 	server, context, creds, prefix, agent string
+	tls                                   tlsFlags
 }
 
 func (f *connFlags) register(root *cobra.Command) {
@@ -32,7 +32,8 @@ func (f *connFlags) register(root *cobra.Command) {
 	p.StringVar(&f.context, "context", "", "`name` of a context of the nats CLI (NATS_CONTEXT)")
 	p.StringVar(&f.creds, "creds", "", "credentials `file` (TOOLWIRE_CREDS, NATS_CREDS)")
 	p.StringVar(&f.prefix, "prefix", "", "first token of all subjects: the installation (TOOLWIRE_PREFIX; default toolwire)")
-	p.StringVar(&f.agent, "agent", "", "agent identity to act as (TOOLWIRE_AGENT; default local)")
+	p.StringVar(&f.agent, "agent", "", "agent identity to act as (TOOLWIRE_AGENT; default: whose the credentials are, without any local)")
+	f.registerTLS(p)
 }
 
 // alone refuses flags that say where to connect, in a command that brings a server of its own.
@@ -59,10 +60,6 @@ func (a *app) setting(flag string, vars ...string) string {
 
 func (a *app) prefix() string { return a.setting(a.conn.prefix, "TOOLWIRE_PREFIX") }
 
-func (a *app) agentID() events.AgentID {
-	return events.AgentID(a.setting(a.conn.agent, "TOOLWIRE_AGENT"))
-}
-
 // target is where to connect, found once per command.
 type target struct {
 	where string // for people: no password in it
@@ -71,16 +68,25 @@ type target struct {
 
 // target goes through the ways to name a server, the most explicit first.
 func (a *app) target() (target, error) {
-	var own []nats.Option
+	own, err := a.tlsOptions()
+	if err != nil {
+		return target{}, err
+	}
 	if creds := a.setting(a.conn.creds, "TOOLWIRE_CREDS", "NATS_CREDS"); creds != "" {
 		if _, err := os.Stat(creds); err != nil {
-			return target{}, usagef("credentials: %v; give the file that `nsc` wrote with --creds", err)
+			return target{}, usagef("credentials: %v; give the file that `toolwire auth add` or `nsc` wrote with --creds", err)
+		}
+		if err := a.hold(creds); err != nil {
+			return target{}, err
 		}
 		own = append(own, nats.UserCredentials(creds))
 	}
 	named := func(name string) target {
 		return target{"context " + name, func(o ...nats.Option) (*nats.Conn, error) {
-			nc, _, err := natscontext.Connect(name, append(o, own...)...)
+			nc, settings, err := natscontext.Connect(name, append(o, own...)...)
+			if err == nil && len(a.held.Name) == 0 {
+				a.holdOf(settings)
+			}
 			if err != nil && (strings.HasPrefix(err.Error(), "unknown context") || strings.HasPrefix(err.Error(), "invalid context")) {
 				err = fmt.Errorf("%w: %w", errContext, err)
 			}
@@ -165,7 +171,9 @@ func (a *app) client(name string) (c *agent.Client, l *jet.Link, closeAll func()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	c, err = agent.New(l.Conn, agent.Config{Agent: a.agentID(), Prefix: a.prefix()})
+	if a.acting, err = a.identity(); err == nil {
+		c, err = agent.New(l.Conn, agent.Config{Agent: a.acting, Prefix: a.prefix()})
+	}
 	if err != nil {
 		l.Close()
 		return nil, nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/dispatcher"
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/auth"
 	"github.com/toolwire/toolwire/internal/embed"
 	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/workers"
@@ -60,7 +61,7 @@ func kinds() []kind {
 		{agent.ErrTurnReused, exit(events.ReasonInvalidInput), "give another --turn"},
 		{agent.ErrConflict, exit(events.ReasonInvalidInput), ""},
 		{agent.ErrNotFound, exit(events.ReasonNotFound), ""},
-		{agent.ErrDenied, exit(events.ReasonDeniedByRule), "use credentials that may, with --creds or --context"},
+		{agent.ErrDenied, exit(events.ReasonDeniedByRule), "give credentials that may, with --creds or --context; the dispatchers are told with --operators who is an operator"},
 		{agent.ErrUnavailable, exit(events.ReasonUnavailable), "start `toolwire up` or `toolwire dispatcher`; `toolwire doctor` says more"},
 		{agent.ErrFull, exit(events.ReasonUnavailable), "wait until workers have caught up, or add some"},
 		{agent.ErrClosed, exit(events.ReasonUnavailable), ""},
@@ -69,6 +70,10 @@ func kinds() []kind {
 		{jet.ErrTopology, exit(events.ReasonUnavailable), ""},
 		{jet.ErrRefused, exit(events.ReasonDeniedByRule), ""},
 		{jet.ErrDenied, exit(events.ReasonDeniedByRule), ""},
+		{auth.ErrName, exitUsage, ""},
+		{auth.ErrMissing, exit(events.ReasonNotFound), ""},
+		{auth.ErrExists, exitFailed, ""},
+		{auth.ErrBroken, exitFailed, ""},
 		{embed.ErrAddr, exitFailed, ""},
 		{embed.ErrInUse, exitFailed, ""},
 		{embed.ErrStart, exitFailed, ""},

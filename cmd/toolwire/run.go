@@ -10,6 +10,8 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/auth"
 	"github.com/toolwire/toolwire/internal/show"
 )
 
@@ -25,6 +27,9 @@ type app struct {
 	env  map[string]string
 	conn connFlags
 	json bool // --json of the command that runs
+
+	held   auth.Credential // whose the connection is, as far as its credentials say
+	acting events.AgentID  // what a client acts as
 }
 
 // run runs one command line and returns the exit code: 0, 2 for wrong usage, or what the table of

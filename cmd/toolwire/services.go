@@ -57,6 +57,9 @@ func (a *app) dispatcherCommand() *cobra.Command {
 
 func (a *app) dispatcher(ctx context.Context, cfg dispatcher.Config, f joinFlags) error {
 	return a.join(ctx, "dispatcher", f, func(l *jet.Link, log zerolog.Logger) (service, error) {
+		if err := a.mustHold(jet.RoleDispatcher); err != nil {
+			return service{}, err
+		}
 		check, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		// A right that is missing is told at once; a leader that is missing may come.
@@ -82,7 +85,7 @@ func (a *app) workerCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.worker(cmd.Context(), cfg, demo, f) },
 	}
 	p := cmd.Flags()
-	p.StringVar(&cfg.Name, "name", "", "`name` of the worker program, the same in all its processes (default builtin, or demo)")
+	p.StringVar(&cfg.Name, "name", "", "`name` of the worker program, the same in all its processes (default: that of its credentials, else builtin, or demo)")
 	p.StringVar(&cfg.Pool, "pool", "", "whose work it takes (default: its name)")
 	p.IntVar(&cfg.Slots, "slots", 0, "`calls` that run at once in this process (default 128)")
 	p.DurationVar(&cfg.Drain, "drain", 0, "how long running calls may go on when it stops (default 30s)")
@@ -104,13 +107,16 @@ func (a *app) worker(ctx context.Context, cfg workers.Config, demo string, f joi
 	if err != nil {
 		return err
 	}
-	if cfg.Name == "" {
-		cfg.Name = builtinName
-		if demo != "" {
-			cfg.Name = "demo"
-		}
-	}
 	return a.join(ctx, "worker", f, func(l *jet.Link, log zerolog.Logger) (service, error) {
+		if err := a.workAs(&cfg); err != nil {
+			return service{}, err
+		}
+		if cfg.Name == "" {
+			cfg.Name = builtinName
+			if demo != "" {
+				cfg.Name = "demo"
+			}
+		}
 		cfg.Prefix, cfg.Logger = a.prefix(), log
 		return newWorker(l.Conn, tools, cfg)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/dispatcher"
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/internal/auth"
 	"github.com/toolwire/toolwire/internal/embed"
 	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/toolkit"
@@ -34,6 +35,7 @@ type upFlags struct {
 	maxStore                byteSize
 	secretEnv               []string
 	secretDir               string
+	guard                   guardFlags
 	log                     logFlags
 }
 
@@ -43,9 +45,12 @@ func (a *app) upCommand() *cobra.Command {
 		Use: "up", Short: "Run everything in this process: NATS, a dispatcher, the built-in tools",
 		Long: "Runs an embedded NATS server with its data on disk, a dispatcher, and a worker with the\n" +
 			"built-in tools. Nothing else is needed. The other commands find it by themselves.\n\n" +
-			"It listens on loopback without passwords: every process of this machine may use it.\n" +
+			"It listens on loopback without passwords: every process of this machine may use it. With --auth it lets in\n" +
+			"only who has credentials (`toolwire auth`), and with --tls-cert and --tls-key it speaks TLS; with --tls-ca\n" +
+			"it wants certificates of its clients, too.\n" +
 			"Ctrl-C lets running calls end (up to 30 s) and stops; a second one stops at once.",
-		Example: "  toolwire up\n  toolwire up -f toolwire.yaml\n  toolwire up --addr 127.0.0.1:0 --store /tmp/try   # any free port, data of its own",
+		Example: "  toolwire up\n  toolwire up -f toolwire.yaml\n  toolwire up --addr 127.0.0.1:0 --store /tmp/try   # any free port, data of its own\n" +
+			"  toolwire up --auth",
 		GroupID: "run", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd.Context(), f) },
 	}
@@ -56,6 +61,7 @@ func (a *app) upCommand() *cobra.Command {
 	syncFlag(cmd, &f.sync)
 	p.Var(&f.maxStore, "max-store", "most `bytes` on disk, such as 20G (default: bounded by the streams, some 13G)")
 	secretFlags(cmd, &f.secretEnv, &f.secretDir)
+	f.guard.register(cmd)
 	httpFlag(cmd, &f.http)
 	f.log.register(cmd, "warn")
 	return cmd
@@ -88,37 +94,41 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 		}
 		f.store = filepath.Join(dir, "nats")
 	}
-	srv, err := embed.Start(embed.Config{
+	cfg := embed.Config{
 		Store: f.store, Addr: f.addr, Sync: f.sync, MaxStore: int64(f.maxStore),
 		Logger: log.With().Str("component", "nats").Logger(),
-	})
+	}
+	if cfg.TLS, err = a.conn.tls.serverTLS(); err != nil {
+		return err
+	}
+	keys, err := a.guard(f.guard)
+	if err != nil {
+		return err
+	}
+	if err := a.trust(&cfg, keys); err != nil {
+		return err
+	}
+	srv, err := embed.Start(cfg)
 	if err != nil {
 		return err
 	}
 	defer srv.Stop()
-	return a.upOn(ctx, srv, f, begin, log)
+	return a.upOn(ctx, srv, keys, f, begin, log)
 }
 
 // upOn runs the services on a server of this process.
-func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time.Time, log zerolog.Logger) error {
-	var conns []*nats.Conn
-	defer func() {
-		for _, nc := range conns {
-			nc.Close()
-		}
-	}()
-	connect := func(name string) (*nats.Conn, error) {
-		nc, err := nats.Connect("", nats.InProcessServer(srv), nats.Name("toolwire "+name), nats.MaxReconnects(-1))
-		if err == nil {
-			conns = append(conns, nc)
-		}
-		return nc, err
-	}
-	dc, err := connect("dispatcher")
+func (a *app) upOn(ctx context.Context, srv *embed.Server, keys *auth.Dir, f upFlags, begin time.Time, log zerolog.Logger) error {
+	in := &inside{srv: srv, keys: keys}
+	defer in.close()
+	operators, err := in.operators()
 	if err != nil {
 		return err
 	}
-	d, err := newDispatcher(dc, dispatcher.Config{Prefix: a.prefix(), MaxBytes: share(f.maxStore), Logger: log}, 0)
+	dc, err := in.connect("dispatcher", jet.RoleDispatcher, "dispatcher")
+	if err != nil {
+		return err
+	}
+	d, err := newDispatcher(dc, dispatcher.Config{Prefix: a.prefix(), MaxBytes: share(f.maxStore), Operators: operators, Logger: log}, 0)
 	if err != nil {
 		return err
 	}
@@ -126,7 +136,7 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time
 	if err != nil {
 		return err
 	}
-	wc, err := connect("worker")
+	wc, err := in.connect("worker", jet.RoleWorker, builtinName, builtinName)
 	if err != nil {
 		return err
 	}
@@ -136,11 +146,11 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time
 	if err != nil {
 		return err
 	}
-	cc, err := connect("up")
+	cc, err := in.connect("up", jet.RoleOperator, auth.LocalOperator)
 	if err != nil {
 		return err
 	}
-	c, err := agent.New(cc, agent.Config{Prefix: a.prefix()})
+	c, err := agent.New(cc, agent.Config{Agent: auth.LocalOperator, Prefix: a.prefix()})
 	if err != nil {
 		return err
 	}
@@ -150,11 +160,11 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time
 		names = append(names, string(t.Definition().Name))
 	}
 	announce := service{
-		"ready", func(ctx context.Context) error { return a.announce(ctx, c, d, names, srv.URL(), f, begin) },
+		"ready", func(ctx context.Context) error { return a.announce(ctx, c, d, names, srv.URL(), keys, f, begin) },
 		d.ready, d.health,
 		noFigures{},
 	}
-	w.run = a.after(d, wc, w.run)
+	w.run = a.after(d, dc, w.run)
 	err = serve(ctx, f.http, log, d, w, announce)
 	if err == nil {
 		a.note("stopped")
@@ -166,7 +176,7 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, f upFlags, begin time
 func share(maxStore byteSize) int64 { return int64(maxStore) / 4 }
 
 // announce waits until the built-in tools can be called, says what to try, and stays until ctx ends.
-func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []string, url string, f upFlags, begin time.Time) error {
+func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []string, url string, keys *auth.Dir, f upFlags, begin time.Time) error {
 	if err := a.applyAtStart(ctx, c, d, f.config); err != nil {
 		return err
 	}
@@ -187,12 +197,39 @@ func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []
 	}
 	defer forget()
 	a.print("%s in %d ms: %s, data in %s\n\n", a.paint(green, "ready"), time.Since(begin).Milliseconds(), url, f.store)
-	a.print("Try, in another terminal:\n")
-	a.print("  toolwire call get_current_time '{\"timezone\":\"Europe/Berlin\"}'\n")
-	a.print("  nats --server %s sub --count 1 'toolwire.live.result.>'   # results, as any NATS client sees them\n", url)
+	a.suggest(url, keys)
 	<-ctx.Done()
 	a.note("stopping: running calls may end; again to stop at once")
 	return nil
+}
+
+// suggest says what to try in another terminal.
+func (a *app) suggest(url string, keys *auth.Dir) {
+	a.print("Try, in another terminal:\n")
+	nats := "nats --server " + url
+	if keys != nil {
+		a.print("  export TOOLWIRE_CREDS=%s   # or others, by `toolwire auth add`\n", localCreds(keys))
+		nats += " --creds \"$TOOLWIRE_CREDS\""
+	}
+	if ca := a.conn.tls.ca; ca != "" {
+		a.print("  export TOOLWIRE_TLS_CA=%s TOOLWIRE_TLS_CERT=… TOOLWIRE_TLS_KEY=…   # a certificate of yours\n", ca)
+	} else if a.conn.tls.cert != "" {
+		a.print("  export TOOLWIRE_TLS_CA=…   # whose certificate %s is, unless this machine trusts it\n", a.conn.tls.cert)
+	}
+	a.print("  toolwire call get_current_time '{\"timezone\":\"Europe/Berlin\"}'\n")
+	a.print("  %s sub --count 1 'toolwire.live.result.>'   # results, as any NATS client sees them\n", nats)
+}
+
+// localCreds is the credentials file that the first start made, if that is still there.
+func localCreds(keys *auth.Dir) string {
+	file := keys.CredsFile(auth.LocalOperator)
+	if _, err := os.Stat(file); err != nil {
+		return "…"
+	}
+	if full, err := filepath.Abs(file); err == nil {
+		return full
+	}
+	return file
 }
 
 // applyAtStart applies the configuration of `up -f` as soon as the dispatcher answers. Who gave the file
@@ -225,7 +262,8 @@ func (a *app) applyAtStart(ctx context.Context, c *agent.Client, d service, to *
 }
 
 // after starts a worker when the dispatcher is ready to hear its announcement, which would be
-// repeated only after seconds; and its consumer is there when it first asks for work.
+// repeated only after seconds; and its consumer, made by the connection of the dispatcher, is there when it
+// first asks for work.
 func (a *app) after(d service, nc *nats.Conn, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !awaitReady(ctx, d) {

@@ -62,6 +62,12 @@ func (d *Dir) Path() string { return d.path }
 // Prefix is that of the subjects which the rights are for.
 func (d *Dir) Prefix() string { return d.names.Prefix() }
 
+// Account is the public key of the account, under which a server keeps the installation's data.
+func (d *Dir) Account() string { return d.account.Subject }
+
+// IsAccount says whether a name is the public key of an account.
+func IsAccount(name string) bool { return nkeys.IsValidPublicAccountKey(name) }
+
 // Trust is what a server has to know.
 func (d *Dir) Trust() Trust { return d.trust }
 
