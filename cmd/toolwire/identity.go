@@ -73,8 +73,11 @@ func (a *app) mustHold(roles ...jet.Role) error {
 	for i, r := range roles {
 		words[i] = string(r)
 	}
-	return usagef("the credentials are those of the %s %q; this takes those of the role %s: give them with --creds",
-		a.held.Role, a.held.Name, strings.Join(words, " or "))
+	role := words[len(words)-1]
+	if rest := words[:len(words)-1]; len(rest) > 0 {
+		role = strings.Join(rest, ", ") + " or " + role
+	}
+	return usagef("the credentials are those of the %s %q; this takes those of the role %s: give them with --creds", a.held.Role, a.held.Name, role)
 }
 
 // workAs gives a worker the name of its credentials, and sees that they are good for its pool.

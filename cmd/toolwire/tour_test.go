@@ -52,6 +52,10 @@ func TestOperate(t *testing.T) {
 		"nobody runs get_current_time, todo_write",
 		"tools ls: unavailable: tools: no dispatcher is running",
 		"exit code 8",
+		"planner  agent ",
+		"Authorization Violation; give credentials with --creds",
+		`only operators may do this, "planner" is none`,
+		`the credentials are those of the agent "planner", who cannot act as "olga"`,
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("operate.md does not say %q:\n%s", want, out)

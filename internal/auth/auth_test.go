@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/auth"
@@ -40,14 +42,14 @@ func add(t *testing.T, d *auth.Dir, role jet.Role, name string, ttl time.Duratio
 func serve(t *testing.T, d *auth.Dir) *server.Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, []byte("include "+quoted(t, file, d.Conf())+"\njetstream: { store_dir: \""+t.TempDir()+"\" }\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("include "+quoted(t, file, d.Conf())+"\nlisten: 127.0.0.1:-1\njetstream: { store_dir: \""+t.TempDir()+"\" }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o, err := server.ProcessConfigFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Host, o.Port, o.NoLog, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, true, true // a refused connection within the process lasts 10 s
+	o.NoLog, o.NoSigs = true, true
 	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
@@ -243,10 +245,14 @@ func TestServerConfiguration(t *testing.T) {
 	if _, err := d.Add(jet.RoleAgent, "gone", nil, 0, auth.SaveTo(gone+".new")); err != nil {
 		t.Errorf("the name is not free: %v", err)
 	}
-	next := serve(t, d)
-	for file, want := range map[string]bool{ann: true, gone: false, gone + ".new": true} {
-		if err := connect(next, nats.UserCredentials(file)); (err == nil) != want {
-			t.Errorf("after rm, %s: got %v", file, err)
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for what, s := range map[string]*server.Server{"reloaded": s, "started anew": serve(t, d)} {
+		for file, want := range map[string]bool{ann: true, gone: false, gone + ".new": true} {
+			if err := connect(s, nats.UserCredentials(file)); (err == nil) != want {
+				t.Errorf("after rm, %s, %s: got %v", what, file, err)
+			}
 		}
 	}
 }
@@ -275,4 +281,98 @@ func TestRefresh(t *testing.T) {
 	if _, err := d.Add(jet.RoleAgent, "ann", nil, 0, nil); !errors.Is(err, auth.ErrMissing) || !strings.Contains(err.Error(), "where the keys are") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A credential that was made before a right was added has it once the directory is brought up to date.
+func TestRefreshAddsRights(t *testing.T) {
+	t.Parallel()
+	d := initDir(t)
+	ann := add(t, d, jet.RoleAgent, "ann", 0)
+	takeAway(t, d.Path(), "agent", "toolwire.cancel.{{name()}}.>")
+	old, err := auth.Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if may(t, serve(t, old), ann, "toolwire.cancel.ann.s.t") {
+		t.Fatal("the right is still there")
+	}
+	if changed, err := old.Refresh(); err != nil || !changed {
+		t.Fatalf("got %v, %v", changed, err)
+	}
+	s := serve(t, old)
+	if !may(t, s, ann, "toolwire.cancel.ann.s.t") || may(t, s, ann, "toolwire.cancel.bob.s.t") {
+		t.Error("the rights are not those of the table")
+	}
+	if changed, err := old.Refresh(); err != nil || changed {
+		t.Errorf("once more: got %v, %v", changed, err)
+	}
+}
+
+// takeAway makes a directory as it was before a right was added.
+func takeAway(t *testing.T, dir, role, subject string) {
+	t.Helper()
+	file := filepath.Join(dir, "account.jwt")
+	token, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := jwt.DecodeAccountClaims(strings.TrimSpace(string(token)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.SigningKeys {
+		if u, ok := s.(*jwt.UserScope); ok && u.Role == role {
+			u.Template.Pub.Allow.Remove(subject)
+		}
+	}
+	seed, err := os.ReadFile(filepath.Join(dir, "keys", "operator.nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := nkeys.FromSeed([]byte(strings.TrimSpace(string(seed))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.Encode(operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(dir, "nats-server.conf")
+	text, err := os.ReadFile(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string]string{file: again, conf: strings.Replace(string(text), strings.TrimSpace(string(token)), again, 1)} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func may(t *testing.T, s *server.Server, creds, subject string) bool {
+	t.Helper()
+	nc, err := nats.Connect(s.ClientURL(), nats.UserCredentials(creds), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := errors.Join(nc.Publish(subject, nil), nc.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	return nc.LastError() == nil
+}
+
+// A name that is let through is one token, and no template.
+func FuzzCheckName(f *testing.F) {
+	for _, s := range []string{"ann", "a.b", "*", ">", "", "a b", "{{name()}}", "a=2e", "../x", "\x00", strings.Repeat("x", 129)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if auth.CheckName("name", name) != nil {
+			return
+		}
+		if name == "" || len(name) > 128 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || events.Token(name) != name {
+			t.Errorf("%q passes for a name", name)
+		}
+	})
 }

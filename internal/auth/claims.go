@@ -75,13 +75,19 @@ func (d *Dir) Refresh() (changed bool, err error) {
 	return true, d.resign()
 }
 
-// resign writes the account as it is now.
+// resign writes the account as it is now. The operator's claims stay, byte by byte: a server does not reload
+// others.
 func (d *Dir) resign() error {
 	operator, err := d.key(operatorKey)
 	if err != nil {
 		return err
 	}
-	if err := d.writeClaims(operator, d.trust.System, d.account); err != nil {
+	account, err := sign(operator, d.account)
+	if err != nil {
+		return err
+	}
+	system := d.trust.System
+	if err := d.write(d.trust.Operator, system, d.trust.Accounts[system], d.account.Subject, account); err != nil {
 		return err
 	}
 	again, err := Open(d.path)
@@ -91,32 +97,57 @@ func (d *Dir) resign() error {
 	return err
 }
 
-// writeClaims signs and writes what a server has to know.
-func (d *Dir) writeClaims(operator nkeys.KeyPair, system string, account *jwt.AccountClaims) error {
+// writeNew signs and writes what a server has to know.
+func (d *Dir) writeNew(operator nkeys.KeyPair, system string, account *jwt.AccountClaims) error {
 	oc := jwt.NewOperatorClaims(public(operator))
 	oc.Name, oc.SystemAccount = "toolwire", system
 	sc := jwt.NewAccountClaims(system)
 	sc.Name = "SYS"
-	tokens := make(map[string]string)
-	for file, claims := range map[string]jwt.Claims{operatorFile: oc, systemFile: sc, accountFile: account} {
-		if problems := validate(claims); problems != "" {
-			return fmt.Errorf("%s: %s", file, problems)
-		}
-		token, err := claims.Encode(operator)
+	var tokens [3]string
+	for i, claims := range [...]jwt.Claims{oc, sc, account} {
+		token, err := sign(operator, claims)
 		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+			return err
 		}
-		tokens[file] = token
+		tokens[i] = token
 	}
-	conf := renderConf(tokens, system, account.Subject)
+	return d.write(tokens[0], system, tokens[1], account.Subject, tokens[2])
+}
+
+func (d *Dir) write(operator, system, systemToken, account, accountToken string) error {
 	for file, content := range map[string]string{
-		operatorFile: tokens[operatorFile] + "\n", systemFile: tokens[systemFile] + "\n", accountFile: tokens[accountFile] + "\n", confFile: conf,
+		operatorFile: operator + "\n", systemFile: systemToken + "\n", accountFile: accountToken + "\n",
+		confFile: fmt.Sprintf(confText, operator, system, account, accountToken, system, systemToken),
 	} {
 		if err := replace0600(filepath.Join(d.path, file), []byte(content)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// confText is what a NATS server includes in its configuration.
+const confText = `# Who may do what in this installation of Toolwire; nothing in here is secret.
+# In the configuration of a NATS server with JetStream: include "<this file>"
+# After toolwire auth rm: nats-server --signal reload
+operator: %s
+system_account: %s
+resolver: MEMORY
+resolver_preload: {
+  %s: %s # the installation
+  %s: %s # the system
+}
+`
+
+func sign(operator nkeys.KeyPair, c jwt.Claims) (string, error) {
+	if problems := validate(c); problems != "" {
+		return "", fmt.Errorf("claims: %s", problems)
+	}
+	token, err := c.Encode(operator)
+	if err != nil {
+		return "", fmt.Errorf("claims: %w", err)
+	}
+	return token, nil
 }
 
 func validate(c jwt.Claims) string {
@@ -127,19 +158,4 @@ func validate(c jwt.Claims) string {
 		problems = append(problems, err.Error())
 	}
 	return strings.Join(problems, ", ")
-}
-
-// renderConf is what a NATS server includes in its configuration.
-func renderConf(tokens map[string]string, system, account string) string {
-	return fmt.Sprintf(`# Who may do what in this installation of Toolwire; nothing in here is secret.
-# In the configuration of a NATS server with JetStream: include "<this file>"
-# After `+"`toolwire auth rm`"+`: nats-server --signal reload
-operator: %s
-system_account: %s
-resolver: MEMORY
-resolver_preload: {
-  %s: %s # %s
-  %s: %s # the system
-}
-`, tokens[operatorFile], system, account, tokens[accountFile], "the installation", system, tokens[systemFile])
 }

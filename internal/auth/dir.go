@@ -123,7 +123,7 @@ func fill(dir string, names jet.Names) error {
 		}
 		scopes[role] = public(key)
 	}
-	return d.writeClaims(operator, public(system), accountClaims(public(account), names, scopes))
+	return d.writeNew(operator, public(system), accountClaims(public(account), names, scopes))
 }
 
 // Open opens a directory that [Init] made. The keys are read when they are used: a server needs none.

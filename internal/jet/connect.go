@@ -255,7 +255,7 @@ func explainDial(where string, err, network error) error {
 	case errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid):
 		return fmt.Errorf("%w at %s: its certificate is not trusted: %w; name the right host, or its CA with --tls-ca or a context (--context)", ErrRefused, where, err)
 	case errors.As(err, &alert), errors.As(err, &record), errors.Is(err, nats.ErrSecureConnRequired), errors.Is(err, nats.ErrSecureConnWanted),
-		strings.Contains(err.Error(), "tls: "):
+		strings.Contains(err.Error(), "tls: "), strings.Contains(err.Error(), "tls error: "):
 		return fmt.Errorf("%w at %s: %w; TLS is set up with --tls-ca, --tls-cert and --tls-key, or in a context of the nats CLI (--context)", ErrRefused, where, err)
 	case network != nil && (errors.Is(err, nats.ErrNoServers) || errors.Is(err, network)):
 		return fmt.Errorf("%w at %s: %w; start one with `toolwire up`, or name another with --server or --context", ErrUnreachable, where, network)
