@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -66,6 +67,9 @@ func (c *Client) Decisions(ctx context.Context) iter.Seq2[events.Decision, error
 	}
 }
 
+// watchPatience bounds the wait for the server to have taken the subscriptions.
+const watchPatience = 5 * time.Second
+
 // QuestionChange is a question that was asked just now, or decided.
 type QuestionChange struct {
 	Session events.SessionID
@@ -96,7 +100,10 @@ func (c *Client) WatchQuestions(ctx context.Context, begun func()) iter.Seq2[Que
 			}
 			subs = append(subs, s)
 		}
-		if err := c.bus.Conn().FlushWithContext(ctx); err != nil {
+		flush, cancel := context.WithTimeout(ctx, watchPatience) // the client refuses a context without an end
+		err := c.bus.Conn().FlushWithContext(flush)
+		cancel()
+		if err != nil {
 			yield(QuestionChange{}, fmt.Errorf("%w: %w", ErrUnavailable, err))
 			return
 		}
