@@ -46,7 +46,7 @@ func (d *Dispatcher) opPermit(ctx context.Context, r *request) (any, error) {
 func permitReply(dec *decision, reg *snapshot) events.PermitReply {
 	out := events.PermitReply{
 		Behavior: string(dec.permit.Behavior), Message: dec.permit.Message, Rule: dec.permit.Rule, Safety: dec.permit.Immune,
-		Suggestions: asRules(dec.permit.Suggestions),
+		Suggestions: asRules(helpful(dec.permit)),
 	}
 	if dec.reason != "" && dec.reason != events.ReasonDeniedByRule {
 		out.Invalid = dec.text

@@ -39,6 +39,15 @@ func (s *snapshot) permit(rec *record, t *tool, input json.RawMessage, own *perm
 	return permission.Evaluate(s.policy(rec, t), def, input, own)
 }
 
+// helpful are the suggestions of an ask that would let the call run the next time. Where a rule asks, or
+// safety, an allow rule changes nothing.
+func helpful(p permission.Decision) []permission.Rule {
+	if p.Immune || len(p.Rules) > 0 {
+		return nil
+	}
+	return p.Suggestions
+}
+
 // deniedText is what a model reads of a call that the policy denies.
 func deniedText(p permission.Decision) string {
 	text := "Permission denied: " + p.Message

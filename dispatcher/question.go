@@ -155,7 +155,7 @@ func (d *Dispatcher) question(ctx context.Context, t *turn, c events.Call, a *as
 			if err != nil {
 				return events.Question{}, err
 			}
-			suggestions = reg.permit(rec, tool, c.Input, own[c.ID]).Suggestions
+			suggestions = helpful(reg.permit(rec, tool, c.Input, own[c.ID]))
 		}
 	}
 	return a.question(t, c, def, suggestions, reg.revision, rec.revision), nil

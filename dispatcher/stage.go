@@ -162,7 +162,7 @@ func (d *Dispatcher) covered(t *turn, s *stagedTurn, b basis, place int, dec *de
 			continue
 		}
 		policy := b.reg.policy(b.rec, dec.tool)
-		for _, r := range earlier.permit.Suggestions {
+		for _, r := range helpful(earlier.permit) {
 			if permission.Covers(policy, r, dec.tool.def.Permission(), dec.input, b.own[dec.call.ID]) {
 				return true
 			}

@@ -27,7 +27,7 @@ func TestRefusedAnswers(t *testing.T) {
 		alice, mallory := p.agent("alice"), p.agent("mallory")
 		pending := p.submit(p.c, turn("s", call("c1", "deploy", `{"service":"a"}`), call("c2", "deploy", `{"service":"b"}`)))
 		first := p.question(alice, "c1")
-		p.becomes(pending, events.CallAsking, events.CallPending) // covered by what the first one suggests
+		p.becomes(pending, events.CallAsking, events.CallAsking) // no rule would let the second one run: each is asked about
 		second := first
 		second.Question.Call.ID = "c2"
 		forged := first

@@ -120,7 +120,6 @@ func TestPermitAndReplay(t *testing.T) {
 	}
 	want := events.PermitReply{
 		Behavior: "ask", Message: "A rule says to ask.", Rule: "rule deploy", Roles: []string{"ops"}, Quorum: 1, Expiry: "deny after 1h0m0s",
-		Suggestions: []events.Rule{{Tool: "deploy", Behavior: "allow", Source: "suggestion"}},
 	}
 	if diff := cmp.Diff(want, permit("deploy", `{"service":"a"}`)); diff != "" {
 		t.Error(diff)
