@@ -11,7 +11,8 @@ import (
 
 // Text escapes everything that a terminal or a reader would not show as what it is: control
 // characters but for new lines and tabs, bidirectional controls, zero-width and invisible
-// characters (joiners too, so that they stay legible), the Tags block, private use, invalid bytes.
+// characters, the Tags block, private use, invalid bytes. Joiners stay where writing needs them: inside a
+// word of a script that has them, and inside an emoji; anywhere else they only hide, and are escaped.
 func Text(s string) string { return escape(s, "\n\t") }
 
 // Line is [Text] on one line: new lines and tabs are escaped too.
@@ -22,12 +23,13 @@ func escape(s, keep string) string {
 		return s
 	}
 	var b strings.Builder
+	before := rune(-1)
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case strings.ContainsRune(keep, r) || visible(r):
+		case strings.ContainsRune(keep, r) || visible(r) || shapes(before, r, s[i+n:]):
 			b.WriteString(s[i : i+n])
 		case r == '\n':
 			b.WriteString(`\n`)
@@ -38,9 +40,44 @@ func escape(s, keep string) string {
 		default:
 			fmt.Fprintf(&b, `\U%08x`, r)
 		}
+		before = r
 		i += n
 	}
 	return b.String()
+}
+
+const (
+	zwnj, zwj    = 0x200c, 0x200d
+	emojiShape   = 0xfe0f
+	skinLightest = 0x1f3fb
+	skinDarkest  = 0x1f3ff
+)
+
+// shapes says whether r, which shows nothing itself, shapes its neighbours as their writing wants it.
+func shapes(before, r rune, rest string) bool {
+	after, _ := utf8.DecodeRuneInString(rest)
+	switch r {
+	case emojiShape:
+		return unicode.Is(unicode.So, before)
+	case zwnj:
+		return joins(before) && joins(after)
+	case zwj:
+		return joins(before) && joins(after) || emoji(before) && unicode.Is(unicode.So, after)
+	}
+	return false
+}
+
+// joins says whether r is of a script in which joiners change how a word reads.
+func joins(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M) && unicode.In(r,
+		unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi,
+		unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala,
+		unicode.Khmer, unicode.Myanmar, unicode.Tibetan)
+}
+
+// emoji says whether an emoji may end with r.
+func emoji(r rune) bool {
+	return unicode.Is(unicode.So, r) || r == emojiShape || r >= skinLightest && r <= skinDarkest
 }
 
 func plain(s string) bool {

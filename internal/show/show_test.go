@@ -22,6 +22,13 @@ func TestText(t *testing.T) {
 		"a\u061cb":                `a\u061cb`,
 		"zero\u200bwidth":         `zero\u200bwidth`,
 		"join\u200d\u200c":        `join\u200d\u200c`,
+		"lat\u200din":             `lat\u200din`,
+		"1\ufe0f":                 `1\ufe0f`,
+		"می\u200cخواهم":           "می\u200cخواهم",
+		"क्\u200dष":               "क्\u200dष",
+		"می\u200c\u200c":          `می\u200c\u200c`,
+		"👩🏽\u200d🚀 ❤\ufe0f":       "👩🏽\u200d🚀 ❤\ufe0f",
+		"❤\ufe0f\ufe0f\u200dx":    "❤\ufe0f" + `\ufe0f\u200dx`,
 		"tag\U000e0041":           `tag\U000e0041`,
 		"\xff\xfe":                `\xff\xfe`,
 		"nul\x00":                 `nul\u0000`,
@@ -48,7 +55,7 @@ func FuzzText(f *testing.F) {
 		if !utf8.ValidString(out) {
 			t.Errorf("%q is not valid UTF-8", out)
 		}
-		if i := strings.IndexFunc(out, func(r rune) bool { return !unicode.IsPrint(r) && r != 0x3000 }); i >= 0 {
+		if i := strings.IndexFunc(out, func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune("\u3000\u200c\u200d\ufe0f", r) }); i >= 0 {
 			t.Errorf("%q shows an unprintable character at %d", out, i)
 		}
 	})
