@@ -15,40 +15,48 @@ import (
 func (a *app) callsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "calls", Short: "See how calls stand, watch and cancel them", GroupID: "use"}
 	group(cmd)
-	cmd.AddCommand(a.callsShowCommand(), a.callsWatchCommand(), a.callsCancelCommand())
+	cmd.AddCommand(a.callsLsCommand(), a.callsShowCommand(), a.callsResultCommand(), a.callsWatchCommand(), a.callsCancelCommand())
 	return cmd
 }
 
-func (a *app) callsShowCommand() *cobra.Command {
+func (a *app) callsLsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show <session> <turn> [call]", Short: "Show how the calls of a turn stand, or the result of one",
-		Long: "Shows how each call of a turn stands. With a call it prints that call's result, as `toolwire call`\n" +
-			"would have, exit code included.",
-		Example: "  toolwire calls show s-1 t-1\n  toolwire calls show s-1 t-1 c1 --json",
-		Args:    args(2, 3), ValidArgsFunction: a.completeSession,
+		Use: "ls <session> <turn>", Short: "List how the calls of a turn stand",
+		Example: "  toolwire calls ls s-1 t-1\n  toolwire calls ls s-1 t-1 --json | jq .calls",
+		Args:    args(2, 2), ValidArgsFunction: a.completeSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, l, done, err := a.client("calls show")
-			if err != nil {
-				return err
-			}
-			defer done()
-			k := events.CallKey{Session: events.SessionID(args[0]), Turn: events.TurnID(args[1])}
-			if len(args) == 3 {
-				k.Call = events.CallID(args[2])
-				r, err := c.Result(cmd.Context(), k)
-				if err != nil {
-					return a.diagnose(cmd.Context(), l, err)
-				}
-				return a.printResult(k, r)
-			}
-			return a.diagnose(cmd.Context(), l, a.callsShow(cmd.Context(), c, k))
+			return a.withClient(cmd.Context(), "calls ls", func(ctx context.Context, c *agent.Client) error {
+				return a.callsLs(ctx, c, events.CallKey{Session: events.SessionID(args[0]), Turn: events.TurnID(args[1])})
+			})
 		},
 	}
 	a.jsonFlag(cmd)
 	return cmd
 }
 
-func (a *app) callsShow(ctx context.Context, c *agent.Client, k events.CallKey) error {
+func (a *app) callsResultCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "result <session> <turn> <call>", Short: "Print the result of a call",
+		Long:    "Prints the stored result of a call, as `toolwire call` would have, exit code included.",
+		Example: "  toolwire calls result s-1 t-1 c1\n  toolwire calls result s-1 t-1 c1 --json",
+		Args:    args(3, 3), ValidArgsFunction: a.completeSession,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			k := events.CallKey{Session: events.SessionID(args[0]), Turn: events.TurnID(args[1]), Call: events.CallID(args[2])}
+			return a.withClient(cmd.Context(), "calls result", func(ctx context.Context, c *agent.Client) error {
+				r, err := c.Result(ctx, k)
+				if err != nil {
+					return err
+				}
+				return a.printResult(k, r)
+			})
+		},
+	}
+	a.jsonFlag(cmd)
+	return cmd
+}
+
+// callsLs prints how the calls of a turn stand, or one of them.
+func (a *app) callsLs(ctx context.Context, c *agent.Client, k events.CallKey) error {
 	s, err := c.Status(ctx, k.Session, k.Turn)
 	if err != nil {
 		return err
@@ -58,8 +66,11 @@ func (a *app) callsShow(ctx context.Context, c *agent.Client, k events.CallKey) 
 	}
 	a.print("turn %s of session %s, from agent %s at %s\n\n",
 		show.Line(string(k.Turn)), show.Line(string(k.Session)), show.Line(string(s.Agent)), clock(s.AcceptedAt))
-	rows := make([][]string, len(s.Calls))
-	for i, call := range s.Calls {
+	var rows [][]string
+	for _, call := range s.Calls {
+		if k.Call != "" && call.CallID != k.Call {
+			continue
+		}
 		started := ""
 		if call.StartedAt != nil {
 			started = clock(*call.StartedAt)
@@ -68,7 +79,10 @@ func (a *app) callsShow(ctx context.Context, c *agent.Client, k events.CallKey) 
 		if call.Reason != "" && call.Reason != events.ReasonOK {
 			outcome += " (" + string(call.Reason) + ")"
 		}
-		rows[i] = []string{string(call.CallID), string(call.Name), string(call.State), outcome, started, call.Worker}
+		rows = append(rows, []string{string(call.CallID), string(call.Name), string(call.State), outcome, started, call.Worker})
+	}
+	if len(rows) == 0 {
+		return errNoCall(k)
 	}
 	a.table([]string{"CALL", "TOOL", "STATE", "RESULT", "STARTED", "WORKER"}, rows)
 	return nil
