@@ -19,7 +19,9 @@ import (
 const (
 	exitFailed  = 1
 	exitUsage   = 2
-	exitPending = 11 // apply --dry-run: there are changes
+	exitPending = 11 // apply --dry-run, permit replay: there are changes
+	exitRefused = 12 // approvals: the answer was refused
+	exitAsks    = 13 // permit test: people would be asked
 )
 
 // exitError is an error with an exit code of its own. Without a text nothing is printed: the

@@ -30,6 +30,7 @@ type app struct {
 
 	held   auth.Credential // whose the connection is, as far as its credentials say
 	acting events.AgentID  // what a client acts as
+	actor  string          // --actor of `approvals`
 }
 
 // run runs one command line and returns the exit code: 0, 2 for wrong usage, or what the table of
@@ -89,7 +90,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(),
 		a.applyCommand(), a.callCommand(), a.toolsCommand(), a.callsCommand(),
-		a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.authCommand(), a.doctorCommand(), a.benchCommand(),
+		a.approvalsCommand(), a.permitCommand(), a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.authCommand(), a.doctorCommand(), a.benchCommand(),
 		a.versionCommand(),
 	)
 	return root

@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"waitfor": waitFor, "exits": exits, "local": localURL, "publish": publish,
+			"waitfor": waitFor, "exits": exits, "local": localURL, "publish": publish, "request": request,
 		},
 		RequireUniqueNames: true,
 	})
@@ -135,4 +135,18 @@ func publish(ts *testscript.TestScript, _ bool, args []string) {
 	defer cancel()
 	_, err = nc.RequestWithContext(ctx, args[0], []byte(args[1]))
 	ts.Check(err)
+}
+
+// request VAR SESSION: the request id of the one open question of a session.
+func request(ts *testscript.TestScript, _ bool, args []string) {
+	id := regexp.MustCompile(`"requestId":"([0-9a-f]+)"`)
+	if !poll(func() bool {
+		m := id.FindSubmatch(quietly(ts, []string{"toolwire", "approvals", "ls", "--all", "--json", "--session", args[1]}))
+		if m != nil {
+			ts.Setenv(args[0], string(m[1]))
+		}
+		return m != nil
+	}) {
+		ts.Fatalf("no question of session %s", args[1])
+	}
 }

@@ -23,6 +23,7 @@ var packages = []string{
 
 // stubs stand for the dependencies, so that nothing has to be downloaded.
 var stubs = map[string]string{
+	"charm.land/huh/v2":                        "v2.0.0",
 	"github.com/bmatcuk/doublestar/v4":         "v4.0.0",
 	"github.com/cloudevents/sdk-go/v2":         "v2.0.0",
 	"github.com/dlclark/regexp2/v2":            "v2.0.0",
@@ -170,6 +171,7 @@ var importPlants = slices.Concat(
 		{dir: "cmd/toolwire", imports: ours("dispatcher")},
 		{dir: "cmd/toolwire", imports: ours("workers")},
 		{dir: "cmd/toolwire", imports: cobra},
+		{dir: "cmd/toolwire", imports: "charm.land/huh/v2"},
 		{dir: "internal/embed", imports: natsServer},
 		{dir: "internal/embed", imports: jetstream},
 		{dir: "internal/bench", imports: jetstream},
@@ -203,6 +205,7 @@ var importPlants = slices.Concat(
 		{dir: "cmd/toolwire", imports: mcpGo, lists: lists("mcp")},
 		{dir: "agent", imports: cobra, lists: lists("cli")},
 		{dir: "agent", imports: "github.com/spf13/pflag", lists: lists("cli")},
+		{dir: "agent", imports: "charm.land/huh/v2", lists: lists("cli")},
 		{dir: "agent", imports: "github.com/stretchr/testify/require", test: true, lists: lists("assertions")},
 	},
 )
