@@ -133,12 +133,12 @@ func TestForm(t *testing.T) {
 
 	// Arguments are changed, shown again and denied after all.
 	plain := onTerminal(t, append(env, "TERM=dumb", "EDITOR=sed -i s/UTC/Mars/"), "approvals", "approve", ask(`{"timezone":"UTC"}`))
-	plain.sees("4. Change the arguments")
+	plain.sees("3. Change the arguments")
 	plain.sees("Number [1]: ")
-	plain.types("4\n")
+	plain.types("3\n")
 	plain.sees("2. Approve it with these arguments")
 	plain.sees(`"timezone": "Mars"`)
-	plain.types("5\n")
+	plain.types("4\n")
 	plain.sees("Why not? The model reads it: ")
 	plain.types("nobody lives there\n")
 	plain.sees("accepted, as alice: The call is denied.")

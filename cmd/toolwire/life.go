@@ -120,6 +120,9 @@ func pin(bus *jet.Bus, subject string, e *events.Event) {
 	}
 }
 
+// requested is what begins the life of a call.
+const requested = "requested"
+
 // moment is a line in the life of a call.
 type moment struct {
 	at     time.Time
@@ -183,12 +186,12 @@ type sayFunc func(at time.Time, what, colour, format string, args ...any)
 func (l *life) requested(e events.Event, stored time.Time, only events.CallID) {
 	var t events.ToolCalls
 	if events.Unmarshal(e.Data, &t) != nil {
-		*l = append(*l, moment{at: stored, turn: e.Turn, what: "requested", text: "the turn cannot be read", colour: red})
+		*l = append(*l, moment{at: stored, turn: e.Turn, what: requested, text: "the turn cannot be read", colour: red})
 		return
 	}
 	for _, call := range t.Calls {
 		if only == "" || call.ID == only {
-			*l = append(*l, moment{at: stored, turn: e.Turn, call: call.ID, what: "requested", text: string(call.Name) + " " + brief(string(call.Input))})
+			*l = append(*l, moment{at: stored, turn: e.Turn, call: call.ID, what: requested, text: string(call.Name) + " " + brief(string(call.Input))})
 		}
 	}
 }
@@ -263,7 +266,27 @@ func decidedBy(say sayFunc, d events.Decided) {
 
 // sorted is a life in the order of time, without what is there twice: a question that was just decided.
 func (l *life) sorted() life {
-	slices.SortStableFunc(*l, func(a, b moment) int { return a.at.Compare(b.at) })
+	// The record of turns may follow that of facts, and has the time when it did: a turn comes before all of it.
+	first := make(map[events.TurnID]time.Time)
+	for _, m := range *l {
+		if at, ok := first[m.turn]; !ok || m.at.Before(at) {
+			first[m.turn] = m.at
+		}
+	}
+	for i := range *l {
+		if m := &(*l)[i]; m.what == requested {
+			m.at = first[m.turn]
+		}
+	}
+	slices.SortStableFunc(*l, func(a, b moment) int {
+		if c := a.at.Compare(b.at); c != 0 || (a.what == requested) == (b.what == requested) {
+			return c
+		}
+		if a.what == requested {
+			return -1
+		}
+		return 1
+	})
 	seen := make(map[moment]bool)
 	return slices.DeleteFunc(*l, func(m moment) bool {
 		m.at = m.at.UTC().Round(0)
