@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolwire/toolwire/internal/auth"
+	"github.com/toolwire/toolwire/internal/console"
 	"github.com/toolwire/toolwire/internal/embed"
 	"github.com/toolwire/toolwire/internal/jet"
 )
@@ -107,6 +108,7 @@ type inside struct {
 	srv   *embed.Server
 	keys  *auth.Dir // nil: all may do everything
 	conns []*nats.Conn
+	page  *console.Console // nil: none is served
 }
 
 func (in *inside) connect(part string, role jet.Role, name string, pools ...string) (*nats.Conn, error) {

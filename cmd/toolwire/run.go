@@ -30,7 +30,7 @@ type app struct {
 
 	held   auth.Credential // whose the connection is, as far as its credentials say
 	acting events.AgentID  // what a client acts as
-	actor  string          // --actor of `approvals`
+	actor  string          // --actor of `approvals` and `console`
 }
 
 // run runs one command line and returns the exit code: 0, 2 for wrong usage, or what the table of
@@ -88,7 +88,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: "use", Title: "Use and operate it:"},
 	)
 	root.AddCommand(
-		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(),
+		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(), a.consoleCommand(),
 		a.applyCommand(), a.callCommand(), a.toolsCommand(), a.callsCommand(),
 		a.approvalsCommand(), a.permitCommand(), a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.authCommand(), a.doctorCommand(), a.benchCommand(),
 		a.versionCommand(),

@@ -16,6 +16,7 @@ import (
 	"github.com/toolwire/toolwire/dispatcher"
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/auth"
+	"github.com/toolwire/toolwire/internal/console"
 	"github.com/toolwire/toolwire/internal/embed"
 	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/toolkit"
@@ -35,6 +36,7 @@ type upFlags struct {
 	maxStore                byteSize
 	secretEnv               []string
 	secretDir               string
+	console                 consoleFlags
 	guard                   guardFlags
 	log                     logFlags
 }
@@ -62,6 +64,8 @@ func (a *app) upCommand() *cobra.Command {
 	p.Var(&f.maxStore, "max-store", "most `bytes` on disk, such as 20G (default: bounded by the streams, some 13G)")
 	secretFlags(cmd, &f.secretEnv, &f.secretDir)
 	f.guard.register(cmd)
+	f.console.register(cmd, "`address` of the web page on which people answer, port 0: any free one; off: none")
+	cmd.Flags().StringVar(&a.actor, "actor", "", "`who` answers on that page (TOOLWIRE_ACTOR; default: your user name)")
 	httpFlag(cmd, &f.http)
 	f.log.register(cmd, "warn")
 	return cmd
@@ -160,23 +164,64 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, keys *auth.Dir, f upF
 		names = append(names, string(t.Definition().Name))
 	}
 	announce := service{
-		"ready", func(ctx context.Context) error { return a.announce(ctx, c, d, names, srv.URL(), keys, f, begin) },
+		"ready", func(ctx context.Context) error { return a.announce(ctx, c, d, names, in, f, begin) },
 		d.ready, d.health,
 		noFigures{},
 	}
 	w.run = a.after(d, dc, w.run)
-	err = serve(ctx, f.http, log, d, w, announce)
+	services := []service{d, w, announce}
+	if f.console.addr != "off" {
+		page, err := a.consoleIn(in, f.console, log) //nolint:contextcheck // a client lives until it is closed
+		if err != nil {
+			return err
+		}
+		services = append(services, page)
+	}
+	err = serve(ctx, f.http, log, services...)
 	if err == nil {
 		a.note("stopped")
 	}
 	return err
 }
 
+// consoleIn is the web page on a server of this process. It is told of once everything else is ready; an
+// address that somebody else has is no reason to be without the rest.
+func (a *app) consoleIn(in *inside, f consoleFlags, log zerolog.Logger) (service, error) {
+	actor := a.actorName()
+	nc, err := in.connect("console", jet.RoleApprover, actor)
+	if err != nil {
+		return service{}, fmt.Errorf("console: %w; give another name with --actor, or --console off", err)
+	}
+	c, err := agent.New(nc, agent.Config{Agent: events.AgentID(actor), Prefix: a.prefix(), Logger: log})
+	if err != nil {
+		return service{}, err
+	}
+	page, err := a.newConsole(c, f, actor, log)
+	if err != nil {
+		c.Close()
+		return service{}, err
+	}
+	s := consoleService(page, c, func() {})
+	in.page = page
+	run := s.run
+	s.run = func(ctx context.Context) error {
+		err := run(ctx)
+		if errors.Is(err, console.ErrListen) {
+			a.note("%v; `up` goes on without it (--console)", err)
+			<-ctx.Done()
+			return nil
+		}
+		return err
+	}
+	s.ready = func() error { return nil }
+	return s, nil
+}
+
 // share is what each of the large streams may take of the whole store; 0: the default.
 func share(maxStore byteSize) int64 { return int64(maxStore) / 4 }
 
 // announce waits until the built-in tools can be called, says what to try, and stays until ctx ends.
-func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []string, url string, keys *auth.Dir, f upFlags, begin time.Time) error {
+func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []string, in *inside, f upFlags, begin time.Time) error {
 	if err := a.applyAtStart(ctx, c, d, f.config); err != nil {
 		return err
 	}
@@ -191,16 +236,31 @@ func (a *app) announce(ctx context.Context, c *agent.Client, d service, names []
 	if f.config != nil {
 		a.noteMisfits(ctx, c)
 	}
+	url := in.srv.URL()
 	forget, err := a.writeLocal(local{URL: url, PID: os.Getpid()})
 	if err != nil {
 		return err
 	}
 	defer forget()
 	a.print("%s in %d ms: %s, data in %s\n\n", a.paint(green, "ready"), time.Since(begin).Milliseconds(), url, f.store)
-	a.suggest(url, keys)
+	a.suggest(url, in.keys)
+	a.offer(ctx, in.page)
 	<-ctx.Done()
 	a.note("stopping: running calls may end; again to stop at once")
 	return nil
+}
+
+// offer says where the web page is, once it is served.
+func (a *app) offer(ctx context.Context, page *console.Console) {
+	if page == nil {
+		return
+	}
+	select {
+	case <-page.Serving():
+		a.print("\nCalls that wait for people: %s\n", page.URL())
+	case <-ctx.Done():
+	case <-time.After(time.Second): // its address is taken, and that was said
+	}
 }
 
 // suggest says what to try in another terminal.
