@@ -36,14 +36,8 @@ func (a *app) approvalsCommand() *cobra.Command {
 	return cmd
 }
 
-// actorName is who answers, as far as this machine knows. The server knows better.
-func (a *app) actorName() string {
-	if s := a.setting(a.actor, "TOOLWIRE_ACTOR"); s != "" {
-		return s
-	}
-	if a.conn.agent != "" {
-		return a.conn.agent
-	}
+// userName is who answers where no credentials and nobody else say it.
+func (a *app) userName() string {
 	if s := a.setting("", "USER", "LOGNAME", "USERNAME"); s != "" {
 		return s
 	}
@@ -56,10 +50,10 @@ func (a *app) actorName() string {
 
 // asActor runs f on a client that answers as the actor.
 func (a *app) asActor(ctx context.Context, what string, f func(context.Context, *agent.Client) error) error {
-	a.conn.agent = a.actorName()
+	a.answers = true
 	err := a.withClient(ctx, "approvals "+what, f)
 	if errors.Is(err, agent.ErrDenied) {
-		err = fmt.Errorf("%w; this was asked as %q: give the name that your credentials are for with --actor", err, a.conn.agent)
+		err = fmt.Errorf("%w; this was asked as %q", err, a.acting)
 	}
 	return err
 }
@@ -149,7 +143,7 @@ func (a *app) completeQuestions(cmd *cobra.Command, args []string, prefix string
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	a.conn.agent = a.actorName()
+	a.answers = true
 	return a.complete(cmd, prefix, func(ctx context.Context, c *agent.Client) (names []string) {
 		var all []events.OpenQuestion
 		var ids []string

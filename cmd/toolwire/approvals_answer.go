@@ -293,7 +293,7 @@ func refusalCure(q events.QuestionReply, j events.AnswerJudged) string {
 	look := "see `toolwire approvals show " + quote(shortID(q.Question.RequestID, 12)) + "`"
 	switch j.Code {
 	case events.RefusedSelf:
-		return "have another person answer, or say with --actor who you are if you are not that agent"
+		return "if you are not that agent, say who you are with --actor"
 	case events.RefusedRole:
 		return "the roles are in the configuration (`toolwire apply`); " + look + " for who may answer"
 	case events.RefusedNotPending:

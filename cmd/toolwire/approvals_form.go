@@ -19,7 +19,7 @@ func (a *app) showCard(q events.QuestionReply, full bool) {
 		paint = func(colour, s string) string { return "\x1b[" + colour + "m" + s + "\x1b[0m" }
 	}
 	a.note("%s", card{paint: paint, fold: !full, now: time.Now()}.question(q))
-	a.note("you answer as %s\n", a.conn.agent)
+	a.note("you answer as %s\n", a.acting)
 }
 
 // openFor says why a question needs no answer of whoever is at the terminal.
@@ -29,7 +29,7 @@ func openFor(q events.QuestionReply, actor string) error {
 		return &exitError{errors.New("the question is decided: " + q.Decided.Outcome + " by " + byWhom(q.Decided.Actor)), exitRefused}
 	case string(q.Question.Requester) == actor:
 		j := events.AnswerJudged{Code: events.RefusedSelf}
-		return &exitError{errors.New("you (" + actor + ") asked for this call yourself; " + refusalCure(q, j)), exitRefused}
+		return &exitError{errors.New("you (" + actor + ") asked for this call yourself, and another person has to answer; " + refusalCure(q, j)), exitRefused}
 	case !q.MayAnswer:
 		return &exitError{errors.New(actor + " may not answer: " + q.WhyNot), exitRefused}
 	}
@@ -55,7 +55,7 @@ func (a *app) askAbout(ctx context.Context, c *agent.Client, q events.QuestionRe
 		if again {
 			a.showCard(shown, full)
 		}
-		if err := openFor(q, a.conn.agent); err != nil {
+		if err := openFor(q, string(a.acting)); err != nil {
 			return err
 		}
 		options := []option{{chooseLater, "Not now"}, {chooseYes, "Approve this call"}}
@@ -135,7 +135,7 @@ func askRules(ctx context.Context, p *prompter, suggestions []events.Rule) (rule
 // askWhyNot shows a call that is to be denied, and asks why.
 func (a *app) askWhyNot(ctx context.Context, c *agent.Client, q events.QuestionReply) error {
 	a.showCard(q, false)
-	if err := openFor(q, a.conn.agent); err != nil {
+	if err := openFor(q, string(a.acting)); err != nil {
 		return err
 	}
 	return a.denyAsking(ctx, c, a.prompter(), q)
@@ -152,7 +152,7 @@ func (a *app) denyAsking(ctx context.Context, c *agent.Client, p *prompter, q ev
 // askResult shows an external call, and asks for its result.
 func (a *app) askResult(ctx context.Context, c *agent.Client, q events.QuestionReply) error {
 	a.showCard(q, false)
-	if err := openFor(q, a.conn.agent); err != nil {
+	if err := openFor(q, string(a.acting)); err != nil {
 		return err
 	}
 	p := a.prompter()

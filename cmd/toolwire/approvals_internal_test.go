@@ -141,7 +141,7 @@ func TestShortest(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for code, cure := range map[string]string{
-		events.RefusedSelf:       "have another person answer",
+		events.RefusedSelf:       "say who you are with --actor",
 		events.RefusedRole:       "the roles are in the configuration",
 		events.RefusedNotPending: "approvals ls --all",
 		events.RefusedDecided:    "approvals show 0123456789ab",

@@ -86,7 +86,7 @@ func (a *app) approvalsLs(ctx context.Context, c *agent.Client, f approvalsFlags
 	case len(all) == 0 && f.q.All:
 		a.note("no open questions")
 	case len(all) == 0:
-		a.note("nothing waits for %s; --all lists what waits for others", a.conn.agent)
+		a.note("nothing waits for %s; --all lists what waits for others", a.acting)
 	default:
 		a.questionsTable(all, f.q.All, time.Now())
 	}

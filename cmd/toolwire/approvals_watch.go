@@ -24,7 +24,7 @@ func (a *app) approvalsWatchCommand() *cobra.Command {
 		Example: "  toolwire approvals watch\n  toolwire approvals watch --json | jq -r 'select(.what != \"decided\") | .question.requestId'",
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.conn.agent = a.actorName()
+			a.answers = true
 			c, l, done, err := a.client("approvals watch")
 			if err != nil {
 				return err
@@ -49,7 +49,7 @@ type questionWatch struct {
 func (a *app) approvalsWatch(ctx context.Context, c *agent.Client, l *jet.Link) error {
 	w := &questionWatch{app: a, client: c, open: make(map[string]bool)}
 	if !a.json {
-		a.note("watching as %s; Ctrl-C ends", a.conn.agent)
+		a.note("watching as %s; Ctrl-C ends", a.acting)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -148,7 +148,7 @@ func TestForm(t *testing.T) {
 
 	// Whoever asked is told at once.
 	own := onTerminal(t, append(env, "TERM=dumb"), "approvals", "deny", ask(`{}`), "--actor", "local")
-	own.sees("you (local) asked for this call yourself; have another person answer")
+	own.sees("you (local) asked for this call yourself, and another person has to answer")
 	if exit := own.ends(); exit != exitRefused {
 		t.Errorf("exit code %d", exit)
 	}

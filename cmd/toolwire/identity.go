@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,17 +50,23 @@ func (a *app) holdOf(s natscontext.Settings) {
 // identity is what a client acts as: whoever the credentials name, since the server lets them act as nobody
 // else. Credentials that were made by other means name nobody that we know of.
 func (a *app) identity() (events.AgentID, error) {
-	given := a.setting(a.conn.agent, "TOOLWIRE_AGENT")
+	given, by := a.setting(a.conn.agent, "TOOLWIRE_AGENT"), "--agent and TOOLWIRE_AGENT"
+	if a.answers {
+		given, by = a.setting(cmp.Or(a.actor, a.conn.agent), "TOOLWIRE_ACTOR"), "--actor and TOOLWIRE_ACTOR"
+	}
 	switch a.held.Role {
 	case jet.RoleWorker:
 		return "", a.mustHold(jet.RoleAgent, jet.RoleApprover, jet.RoleOperator)
 	case jet.RoleAgent, jet.RoleApprover, jet.RoleOperator:
 		if given != "" && given != a.held.Name {
-			return "", usagef("the credentials are those of the %s %q, who cannot act as %q; leave out --agent and TOOLWIRE_AGENT, or give those of %q with --creds",
-				a.held.Role, a.held.Name, given, given)
+			return "", usagef("the credentials are those of the %s %q, who cannot act as %q; leave out %s, or give those of %q with --creds",
+				a.held.Role, a.held.Name, given, by, given)
 		}
 		return events.AgentID(a.held.Name), nil
 	default: // a dispatcher may act as anybody
+		if a.answers && given == "" {
+			given = a.userName()
+		}
 		return events.AgentID(given), nil
 	}
 }

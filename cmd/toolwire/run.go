@@ -30,7 +30,9 @@ type app struct {
 
 	held   auth.Credential // whose the connection is, as far as its credentials say
 	acting events.AgentID  // what a client acts as
-	actor  string          // --actor of `approvals` and `console`
+
+	answers bool   // the command is one of `approvals`, which act as a person
+	actor   string // --actor
 }
 
 // run runs one command line and returns the exit code: 0, 2 for wrong usage, or what the table of

@@ -48,6 +48,8 @@ func TestOperate(t *testing.T) {
 		"ops t1 c1\n",
 		"turn t1 of session ops",
 		`"callId":"c1"`,
+		"accepted, as alice: The call is approved.",
+		"approved    by alice",
 		"no dead letters",
 		"nobody runs get_current_time, todo_write",
 		"tools ls: unavailable: tools: no dispatcher is running",
