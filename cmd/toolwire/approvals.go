@@ -48,14 +48,10 @@ func (a *app) userName() string {
 	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:] // without the domain, on Windows
 }
 
-// asActor runs f on a client that answers as the actor.
+// asActor runs f on a client that acts as the person at the command line.
 func (a *app) asActor(ctx context.Context, what string, f func(context.Context, *agent.Client) error) error {
 	a.answers = true
-	err := a.withClient(ctx, "approvals "+what, f)
-	if errors.Is(err, agent.ErrDenied) {
-		err = fmt.Errorf("%w; this was asked as %q", err, a.acting)
-	}
-	return err
+	return a.withClient(ctx, "approvals "+what, f)
 }
 
 // leastPrefix keeps a slip of the finger from naming a question.

@@ -222,7 +222,7 @@ func resolved(say sayFunc, r events.ToolResult) {
 	if m.Attempt > 0 {
 		took := ""
 		if m.StartedAt != nil {
-			took = ", for " + m.FinishedAt.Sub(*m.StartedAt).Round(time.Millisecond).String()
+			took = ", for " + m.FinishedAt.Sub(*m.StartedAt).Round(time.Microsecond).String()
 		}
 		say(began, "ran", "", "attempt %d, on %s%s", m.Attempt, m.Worker, took)
 	}

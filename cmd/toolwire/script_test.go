@@ -86,7 +86,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 func quietly(ts *testscript.TestScript, args []string) []byte {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TOOLWIRE_SERVER", "NATS_CONTEXT", "NATS_URL"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TOOLWIRE_SERVER", "TOOLWIRE_CREDS", "NATS_CONTEXT", "NATS_URL"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
