@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolwire/toolwire/events"
@@ -326,7 +327,7 @@ func (d *Dispatcher) tellJudged(ctx context.Context, del *jet.Delivery, actor st
 		return err
 	}
 	j := events.AnswerJudged{
-		RequestID: request, Judgement: v.judgement, Code: v.code, Text: jet.OneLine(v.text), Missing: v.missing,
+		RequestID: request, Judgement: v.judgement, Code: v.code, Text: jet.OneLine(strings.ReplaceAll(v.text, "\n", " ")), Missing: v.missing,
 		Actor: actor, At: del.Stored.UTC(), Winner: v.winner,
 	}
 	attrs := d.attributes(k, events.Attributes{}, fmt.Sprintf("judged/%d", del.Seq), events.TypeAnswerJudged, "")

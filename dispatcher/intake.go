@@ -142,7 +142,7 @@ func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) erro
 				if err != nil {
 					return err
 				}
-				return d.begin(ctx, t, sizes)
+				return d.begin(ctx, t, sizes, delivery)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func (d *Dispatcher) decideTurn(ctx context.Context, t *turn, delivery int) erro
 		return err
 	}
 	if slices.ContainsFunc(all, func(c decision) bool { return c.ask != "" }) {
-		return d.begin(ctx, t, []int{len(t.body.Calls)})
+		return d.begin(ctx, t, []int{len(t.body.Calls)}, delivery)
 	}
 	return d.fanOut(ctx, t, delivery, all)
 }

@@ -69,10 +69,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, session events.SessionID, id ev
 			return err
 		}
 	}
-	if s.parked() {
-		return nil
-	}
-	return d.step(ctx, session, id, true)
+	return d.step(ctx, session, id, !s.parked())
 }
 
 // closeStale removes questions that are no longer open: whoever put them died before looking again.

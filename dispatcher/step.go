@@ -40,12 +40,23 @@ func (d *Dispatcher) takeSteps(ctx context.Context) error {
 
 // begin takes the first step of a turn that runs in stages or asks somebody, and stores its record with
 // it. The record may be there already, from an earlier delivery.
-func (d *Dispatcher) begin(ctx context.Context, t *turn, sizes []int) error {
+func (d *Dispatcher) begin(ctx context.Context, t *turn, sizes []int, delivery int) error {
 	if err := d.at("turn.record"); err != nil {
 		return err
 	}
 	t.staged = true
-	again, err := d.move(ctx, newStagedTurn(t, sizes), t, 0, false)
+	s := newStagedTurn(t, sizes)
+	if delivery > 1 { // it may have had a record before, and have ended
+		results, err := d.results(ctx, t.session, t.id)
+		if err != nil {
+			return err
+		}
+		s.advance(func(i int) bool { return results[events.Token(t.body.Calls[i].ID)] }, time.Now().UTC())
+		if s.finished() {
+			return nil
+		}
+	}
+	again, err := d.move(ctx, s, t, 0, false)
 	if err != nil || !again {
 		return err
 	}

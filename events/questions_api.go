@@ -16,6 +16,15 @@ const (
 	OpPermitReplay = "permit-replay" // ReplayRequest → ReplayReply; operators only
 )
 
+// Operations are all operations of the API.
+func Operations() []string {
+	return []string{
+		OpTools, OpTool, OpToolDrop, OpTurn, OpResult, OpCancel, OpDead, OpDeadShow, OpDeadRetry, OpDeadDrop,
+		OpSessions, OpSession, OpSessionSet, OpSessionDrop, OpGroups, OpState, OpConfig, OpConfigSet,
+		OpQuestions, OpQuestion, OpJudged, OpDecisions, OpLife, OpPermit, OpPermitReplay,
+	}
+}
+
 // QuestionsRequest asks for open questions, oldest first, a page at a time.
 type QuestionsRequest struct {
 	Session SessionID `json:"session,omitempty"`

@@ -52,7 +52,7 @@ const AskUser events.ToolName = "ask_user"
 // AskUserDefinition is that tool.
 func AskUserDefinition() Definition {
 	return Definition{
-		Name: AskUser, Title: "Ask the user", External: true, ConcurrencySafe: true,
+		Name: AskUser, Title: "Ask the user", External: true, ConcurrencySafe: true, ReadOnly: true,
 		Description: "Ask the user a question and wait for the answer. Use it when only the user can know or decide.",
 		InputSchema: []byte(`{"type":"object","properties":{` +
 			`"question":{"type":"string","minLength":1,"description":"What to ask."},` +

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolwire/toolwire/agent"
-	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/console"
 	"github.com/toolwire/toolwire/internal/jet"
 )
@@ -56,15 +55,16 @@ func (a *app) console(ctx context.Context, f consoleFlags, join joinFlags) error
 		if err := a.mustHold(jet.RoleApprover, jet.RoleOperator); err != nil {
 			return service{}, err
 		}
-		actor := a.actorName()
-		if a.held.Name != "" {
-			actor = a.held.Name
-		}
-		c, err := agent.New(l.Conn, agent.Config{Agent: events.AgentID(actor), Prefix: a.prefix(), Logger: log})
+		a.answers = true
+		actor, err := a.identity()
 		if err != nil {
 			return service{}, err
 		}
-		page, err := a.newConsole(c, f, actor, log)
+		c, err := agent.New(l.Conn, agent.Config{Agent: actor, Prefix: a.prefix(), Logger: log})
+		if err != nil {
+			return service{}, err
+		}
+		page, err := a.newConsole(c, f, string(actor), log)
 		if err != nil {
 			c.Close()
 			return service{}, err

@@ -187,7 +187,10 @@ func (a *app) upOn(ctx context.Context, srv *embed.Server, keys *auth.Dir, f upF
 // consoleIn is the web page on a server of this process. It is told of once everything else is ready; an
 // address that somebody else has is no reason to be without the rest.
 func (a *app) consoleIn(in *inside, f consoleFlags, log zerolog.Logger) (service, error) {
-	actor := a.actorName()
+	actor := a.setting(a.actor, "TOOLWIRE_ACTOR")
+	if actor == "" {
+		actor = a.userName()
+	}
 	nc, err := in.connect("console", jet.RoleApprover, actor)
 	if err != nil {
 		return service{}, fmt.Errorf("console: %w; give another name with --actor, or --console off", err)

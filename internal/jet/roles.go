@@ -84,13 +84,20 @@ func (n Names) client(name string) Rights {
 	}
 }
 
-// AgentRights are those of an agent: it submits and cancels under its own name, and asks the API as itself.
+// AgentRights are those of an agent: it submits and cancels under its own name, and asks the API as itself. What
+// other agents' calls ask people about it neither hears nor may list; a question of its own it reads by its id.
 func (n Names) AgentRights(id events.AgentID) Rights { return n.agentRights(events.Token(id)) }
 
 func (n Names) agentRights(name string) Rights {
 	r := n.client(name)
+	r.Publish = slices.DeleteFunc(r.Publish, func(s string) bool { return s == n.Under("api."+name) })
+	for _, op := range events.Operations() {
+		if op != events.OpQuestions && op != events.OpDecisions && op != events.OpJudged {
+			r.Publish = append(r.Publish, n.Prefix()+".api."+name+"."+op)
+		}
+	}
 	r.Publish = append(r.Publish, n.Under("call."+name), n.Under("cancel."+name))
-	r.Subscribe = append(r.Subscribe, n.Under("live"), n.Under("delta"))
+	r.Subscribe = append(r.Subscribe, n.Under("live.start"), n.Under("live.result"), n.Under("delta"))
 	return r
 }
 
@@ -112,8 +119,9 @@ func (n Names) approverRights(name string) Rights {
 func (n Names) OperatorRights(actor string) Rights { return n.operatorRights(events.Token(actor)) }
 
 func (n Names) operatorRights(name string) Rights {
-	r := n.agentRights(name)
-	r.Publish = append(r.Publish, n.Under("answer."+name))
+	r := n.client(name)
+	r.Publish = append(r.Publish, n.Under("call."+name), n.Under("cancel."+name), n.Under("answer."+name))
+	r.Subscribe = append(r.Subscribe, n.Under("live"), n.Under("delta"))
 	for _, s := range append(n.Streams(Config{}), n.Buckets(Config{})...) {
 		r.Publish = append(r.Publish, "$JS.API.STREAM.INFO."+s.Name)
 	}

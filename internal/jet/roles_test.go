@@ -95,13 +95,13 @@ func TestWhoseRight(t *testing.T) {
 	}
 	for subject, want := range map[string]string{
 		"toolwire.live.result.s.>": "an agent or operator",
-		"toolwire.live.require.>":  "an agent, approver or operator",
+		"toolwire.live.require.>":  "an approver or operator",
 		"toolwire.check.shop.>":    "a worker",
 		"toolwire.api.*.tools":     "a dispatcher",
 		"toolwire.changed.>":       "",
 		"_INBOX.abc.*":             "",
-		"toolwire.live.>":          "an agent or operator",
-		"toolwire.live.judged.>":   "an agent or operator",
+		"toolwire.live.>":          "an operator",
+		"toolwire.live.judged.>":   "an operator",
 	} {
 		if got := jet.WhoSubscribes(subject); got != want {
 			t.Errorf("subscribe to %s: got %q, want %q", subject, got, want)
