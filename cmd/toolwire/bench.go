@@ -51,6 +51,7 @@ func (a *app) benchCommand() *cobra.Command {
 	p.BoolVar(&f.History, "history", false, "keep the replayable record while measuring")
 	syncFlag(cmd, &f.sync)
 	a.jsonFlag(cmd)
+	cmd.AddCommand(a.benchParkedCommand())
 	return cmd
 }
 
@@ -111,33 +112,34 @@ func (a *app) benchReport(way string, f benchFlags, rep bench.Report) error {
 
 // embeddedServer runs each server in this process, its clients without a socket.
 func embeddedServer(sync string) bench.Server {
-	return func(context.Context) (func() (*nats.Conn, error), func(), error) {
+	return func(context.Context) (*bench.Served, error) {
 		dir, err := os.MkdirTemp("", "toolwire-bench-")
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		s, err := embed.Start(embed.Config{Store: dir, Addr: "127.0.0.1:0", Sync: sync, Logger: zerolog.Nop()})
 		if err != nil {
-			return nil, nil, errors.Join(err, os.RemoveAll(dir))
+			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		stop := func() {
 			s.Stop()
 			_ = os.RemoveAll(dir)
 		}
-		return func() (*nats.Conn, error) { return nats.Connect("", nats.InProcessServer(s)) }, stop, nil
+		connect := func() (*nats.Conn, error) { return nats.Connect("", nats.InProcessServer(s)) }
+		return &bench.Served{Connect: connect, Stop: stop, Store: dir}, nil
 	}
 }
 
 // childServer runs each server in a process of its own, reached over loopback.
 func (a *app) childServer(sync string) bench.Server {
-	return func(ctx context.Context) (func() (*nats.Conn, error), func(), error) {
+	return func(ctx context.Context) (*bench.Served, error) {
 		dir, err := os.MkdirTemp("", "toolwire-bench-")
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		self, err := os.Executable()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		cmd := exec.CommandContext(ctx, self, "server", "--addr", "127.0.0.1:0", "--store", dir, "--sync", sync) //nolint:gosec // this very binary
 		cmd.Stderr = a.err
@@ -145,10 +147,10 @@ func (a *app) childServer(sync string) bench.Server {
 		cmd.WaitDelay = 10 * time.Second
 		out, err := cmd.StdoutPipe()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := cmd.Start(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		stop := func() {
 			_ = cmd.Cancel()
@@ -159,9 +161,10 @@ func (a *app) childServer(sync string) bench.Server {
 		url, ok := strings.CutPrefix(line, "listening on ")
 		if err != nil || !ok {
 			stop()
-			return nil, nil, fmt.Errorf("the server process said %q", line)
+			return nil, fmt.Errorf("the server process said %q", line)
 		}
 		url, _, _ = strings.Cut(url, ",")
-		return func() (*nats.Conn, error) { return nats.Connect(url) }, stop, nil
+		connect := func() (*nats.Conn, error) { return nats.Connect(url) }
+		return &bench.Served{Connect: connect, Stop: stop, Store: dir, Memory: func() (uint64, error) { return resident(cmd.Process.Pid) }}, nil
 	}
 }

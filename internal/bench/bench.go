@@ -46,7 +46,15 @@ func (o Options) withDefaults() Options {
 }
 
 // Server starts a fresh server for one run.
-type Server func(ctx context.Context) (connect func() (*nats.Conn, error), stop func(), err error)
+type Server func(ctx context.Context) (*Served, error)
+
+// Served is a server that runs for one measurement.
+type Served struct {
+	Connect func() (*nats.Conn, error)
+	Stop    func()
+	Store   string                 // its directory
+	Memory  func() (uint64, error) // bytes that its process has resident; nil: it runs in this process
+}
 
 // Run is what one run of one system measured.
 type Run struct {
@@ -92,16 +100,16 @@ func Compare(ctx context.Context, server Server, o Options, progress func(Run)) 
 }
 
 func measure(ctx context.Context, name string, server Server, o Options) (r Run, err error) {
-	connect, stop, err := server(ctx)
+	served, err := server(ctx)
 	if err != nil {
 		return r, err
 	}
-	defer stop()
+	defer served.Stop()
 	var s system
 	if name == "reference" {
-		s, err = startReference(ctx, connect, o)
+		s, err = startReference(ctx, served.Connect, o)
 	} else {
-		s, err = startToolwire(ctx, connect, o)
+		s, err = startToolwire(ctx, served.Connect, o, groups(o))
 	}
 	if err != nil {
 		return r, err

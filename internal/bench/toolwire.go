@@ -42,7 +42,9 @@ type noop struct {
 	Text string `json:"text" description:"anything"`
 }
 
-func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Options) (_ *toolwire, err error) {
+// startToolwire starts a dispatcher, a worker and an agent under a declared configuration; further are
+// tools of the worker.
+func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Options, declared toolkit.Config, further ...*toolkit.Tool) (_ *toolwire, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &toolwire{payload: payload(o.Size), ctx: cancel, jobs: make(chan func(), o.Window)}
 	defer func() {
@@ -67,8 +69,10 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 	if err != nil {
 		return nil, err
 	}
-	if err := tools.Add(tool); err != nil {
-		return nil, err
+	for _, t := range append(further, tool) {
+		if err := tools.Add(t); err != nil {
+			return nil, err
+		}
 	}
 	d, err := dispatcher.New(nc[0], dispatcher.Config{NoHistory: !o.History})
 	if err != nil {
@@ -78,7 +82,7 @@ func startToolwire(ctx context.Context, connect func() (*nats.Conn, error), o Op
 	if err != nil {
 		return nil, err
 	}
-	if err := declare(ctx, nc[3], o); err != nil {
+	if err := declare(ctx, nc[3], o, declared); err != nil {
 		return nil, err
 	}
 	t.running.Go(func() { _ = d.Run(ctx) })
@@ -119,15 +123,16 @@ func crowd(o Options) (*toolkit.Toolkit, error) {
 	return tools, nil
 }
 
-// declare stores a configuration with the groups, before there is a dispatcher.
-func declare(ctx context.Context, nc *nats.Conn, o Options) error {
-	if o.Groups == 0 {
-		return nil
-	}
-	var c toolkit.Config
+// groups are those that the further tools are in.
+func groups(o Options) (c toolkit.Config) {
 	for i := range o.Groups {
 		c.Groups = append(c.Groups, toolkit.Group{Name: "group" + strconv.Itoa(i), Active: i%2 == 0})
 	}
+	return c
+}
+
+// declare stores a configuration before there is a dispatcher.
+func declare(ctx context.Context, nc *nats.Conn, o Options, c toolkit.Config) error {
 	bus, err := jet.NewBus(nc, events.Subjects{})
 	if err != nil {
 		return err
