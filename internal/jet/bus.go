@@ -282,9 +282,7 @@ func (b *Bus) Clear(ctx context.Context, subject string) error {
 // api makes one JetStream API request, trying again while ctx lasts and nobody answers.
 func (b *Bus) api(ctx context.Context, subject string, body []byte, into any) error {
 	for {
-		tctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-		reply, err := b.nc.RequestWithContext(tctx, "$JS.API."+subject, body)
-		cancel()
+		reply, err := b.requests.do(ctx, &nats.Msg{Subject: "$JS.API." + subject, Data: body})
 		if err == nil {
 			return json.Unmarshal(reply.Data, into)
 		}
