@@ -110,7 +110,7 @@ func (d *Dispatcher) rule(ctx context.Context, a answer, k events.CallKey, reque
 			if !stored { // somebody was faster
 				continue
 			}
-			return v, d.follow(ctx, t, k, request, v.decided, again)
+			return v, d.follow(ctx, held{s, t, revision, place}, k, request, v.decided, again)
 		case v.votes != nil:
 			s.Calls[place].Ask.Votes = v.votes
 			if _, err := d.keepTurn(ctx, k.Session, k.Turn, s, revision); errors.Is(err, jet.ErrConflict) {
@@ -120,7 +120,7 @@ func (d *Dispatcher) rule(ctx context.Context, a answer, k events.CallKey, reque
 			}
 			return v, nil
 		case st.decided != nil: // whoever decided may have died before it took effect
-			return v, d.follow(ctx, t, k, request, st.decided, again)
+			return v, d.follow(ctx, held{t: t, place: -1}, k, request, st.decided, again)
 		}
 		return v, nil
 	}
@@ -245,16 +245,22 @@ func (d *Dispatcher) decided(ctx context.Context, t *turn, c events.Call, a *ask
 }
 
 // follow carries out a decision: rules that came with it, what becomes of the call, and the question goes.
-func (d *Dispatcher) follow(ctx context.Context, t *turn, k events.CallKey, request string, h *events.Decided, again bool) error {
+// again: the turn may have been left anywhere on the way.
+func (d *Dispatcher) follow(ctx context.Context, q held, k events.CallKey, request string, h *events.Decided, again bool) error {
 	if err := d.at("answer.follow"); err != nil {
 		return err
 	}
-	if t != nil && len(h.Rules) > 0 && h.Outcome == events.OutcomeApproved {
-		if err := d.adoptRules(ctx, t, h); err != nil {
+	if q.t != nil && len(h.Rules) > 0 && h.Outcome == events.OutcomeApproved {
+		if err := d.adoptRules(ctx, q.t, h); err != nil {
 			return err
 		}
 	}
-	if t != nil {
+	if q.place >= 0 && !again {
+		if done, err := d.resume(ctx, q, h); done || err != nil {
+			return err
+		}
+	}
+	if q.t != nil {
 		if err := d.step(ctx, k.Session, k.Turn, again); err != nil {
 			return err
 		}

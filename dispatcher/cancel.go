@@ -180,7 +180,7 @@ func (d *Dispatcher) cancelCalls(ctx context.Context, t *turn, calls []events.Ca
 		g.Go(func() (err error) {
 			if s != nil {
 				if place := recorded.place(c.ID); place >= 0 && s.Calls[place].State == events.CallAsking {
-					out[i], err = d.cancelAsked(gctx, recorded, recorded.body.Calls[place], s.Calls[place].Ask)
+					out[i], err = d.cancelAsked(gctx, held{s: s, t: recorded, place: place})
 					return err
 				}
 			}
@@ -214,18 +214,19 @@ func (d *Dispatcher) cancelCall(ctx context.Context, t *turn, c events.Call) (ou
 }
 
 // cancelAsked ends a call that waits for an answer: what decides the question decides the call.
-func (d *Dispatcher) cancelAsked(ctx context.Context, t *turn, c events.Call, a *asked) (outcome, error) {
-	if err := d.end(ctx, t, c, a, &events.Decided{Outcome: events.OutcomeCancelled, At: time.Now().UTC(), Reason: "the agent cancelled the call"}, true); err != nil {
+func (d *Dispatcher) cancelAsked(ctx context.Context, q held) (outcome, error) {
+	call, request := q.t.body.Calls[q.place], q.s.Calls[q.place].Ask.Request
+	if err := d.end(ctx, q, &events.Decided{Outcome: events.OutcomeCancelled, At: time.Now().UTC(), Reason: "the agent cancelled the call"}, true); err != nil {
 		return 0, err
 	}
-	h, err := d.decidedAs(ctx, t.key(c.ID), a.Request)
+	h, err := d.decidedAs(ctx, q.t.key(call.ID), request)
 	if err != nil {
 		return 0, err
 	}
 	if h != nil && h.Outcome == events.OutcomeCancelled {
 		return outcomeSettled, nil
 	}
-	return d.cancelCall(ctx, t, c) // an answer was faster: it may run by now
+	return d.cancelCall(ctx, q.t, call) // an answer was faster: it may run by now
 }
 
 // String is the word of the API for an outcome of a cancellation.

@@ -35,7 +35,7 @@ func (d *Dispatcher) handleAskDue(ctx context.Context, del *jet.Delivery) error 
 
 // expireAsk ends a question whose time is over at now. wait: an answer given in time is still to be judged.
 func (d *Dispatcher) expireAsk(ctx context.Context, k events.CallKey, request string, now time.Time, again bool) (wait bool, err error) {
-	s, t, _, err := d.stagedTurn(ctx, k.Session, k.Turn)
+	s, t, revision, err := d.stagedTurn(ctx, k.Session, k.Turn)
 	if errors.Is(err, jet.ErrNone) {
 		return false, nil // it ended, and its question with it
 	}
@@ -70,20 +70,22 @@ func (d *Dispatcher) expireAsk(ctx context.Context, k events.CallKey, request st
 	if a.OnExpiry == toolkit.ExpiryEscalate {
 		h.Outcome, h.Reason = events.OutcomeEscalated, "nobody answered in time; others are asked"
 	}
-	return false, d.end(ctx, t, call, a, h, again)
+	return false, d.end(ctx, held{s, t, revision, place}, h, again)
 }
 
 // end decides a question by policy, unless it is decided already, and carries out what follows.
-func (d *Dispatcher) end(ctx context.Context, t *turn, c events.Call, a *asked, h *events.Decided, again bool) error {
-	stored, err := d.decided(ctx, t, c, a, h)
+func (d *Dispatcher) end(ctx context.Context, q held, h *events.Decided, again bool) error {
+	a, call := q.s.Calls[q.place].Ask, q.t.body.Calls[q.place]
+	stored, err := d.decided(ctx, q.t, call, a, h)
 	if err != nil {
 		return err
 	}
-	k := t.key(c.ID)
+	k := q.t.key(call.ID)
 	if !stored {
 		if h, err = d.decidedAs(ctx, k, a.Request); err != nil || h == nil {
 			return err
 		}
+		q.place = -1
 	}
-	return d.follow(ctx, t, k, a.Request, h, again)
+	return d.follow(ctx, q, k, a.Request, h, again)
 }

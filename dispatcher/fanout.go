@@ -47,7 +47,10 @@ func (d *Dispatcher) fanOut(ctx context.Context, t *turn, delivery int, all []de
 	}
 	for i := range all {
 		if c := &all[i]; c.settled() {
-			g.Go(func() error { return d.settleRefused(ctx, t, c, delivery) })
+			g.Go(func() error {
+				_, err := d.settleRefused(ctx, t, c, delivery)
+				return err
+			})
 		}
 	}
 	err := d.storeAll(ctx, work, "fanout.work")
@@ -111,7 +114,7 @@ func (d *Dispatcher) undecided(ctx context.Context, t *turn, all []decision) ([]
 
 // settleRefused settles a call that never becomes work. It wins the start as every settlement
 // does: an earlier delivery may have decided otherwise, and its work may be running.
-func (d *Dispatcher) settleRefused(ctx context.Context, t *turn, c *decision, delivery int) error {
+func (d *Dispatcher) settleRefused(ctx context.Context, t *turn, c *decision, delivery int) (outcome, error) {
 	e := ending{
 		key: t.key(c.call.ID), name: c.call.Name, agent: t.agent, attrs: t.attrs,
 		reason: c.reason, text: c.text, first: delivery == 1 || c.asked, taking: true, patient: true, fenced: true,
@@ -130,8 +133,7 @@ func (d *Dispatcher) settleRefused(ctx context.Context, t *turn, c *decision, de
 	if c.tool != nil {
 		e.definition, e.fenced = c.tool.hash, c.tool.def.Fenced()
 	}
-	_, err := d.settle(ctx, e)
-	return err
+	return d.settle(ctx, e)
 }
 
 // workEvent is one call on its way to the workers of its pool.
