@@ -85,18 +85,23 @@ func (d *Dispatcher) readAnswer(ctx context.Context, del *jet.Delivery, actor st
 	return a, fmt.Errorf("%w: type %q is neither %s nor %s", events.ErrMalformed, e.Type, events.TypeUserConfirmResult, events.TypeExternalExecutionResult)
 }
 
-// rule finds out how a question stands, judges an answer to it, and carries out what follows.
+// rule finds out how a question stands, judges an answer to it, and carries out what follows. Whether the
+// question is decided already is read first only if the answer came before, or another one was faster: to
+// store a decision says it as well. Whatever decides nothing is judged by what is stored.
 func (d *Dispatcher) rule(ctx context.Context, a answer, k events.CallKey, request string, again bool) (verdict, error) {
-	for {
+	for look := again; ; look = true {
 		s, t, revision, err := d.stagedTurn(ctx, k.Session, k.Turn)
 		if err != nil && !errors.Is(err, jet.ErrNone) {
 			return verdict{}, err
 		}
-		st, place, err := d.standing(ctx, a, s, t, k, request)
+		st, place, err := d.standing(ctx, a, s, t, k, request, look)
 		if err != nil {
 			return verdict{}, err
 		}
 		v := judgeAnswer(a, st)
+		if v.decided == nil && !look {
+			continue
+		}
 		if st.forged {
 			d.log.Error().Stringer("call", k).Str("request", request).Msg("stored call is not the one that was asked about")
 			d.metrics.forged.Inc()
@@ -126,8 +131,9 @@ func (d *Dispatcher) rule(ctx context.Context, a answer, k events.CallKey, reque
 	}
 }
 
-// standing reads what an answer is judged by. t and s are nil if the turn has no record.
-func (d *Dispatcher) standing(ctx context.Context, a answer, s *stagedTurn, t *turn, k events.CallKey, request string) (standing, int, error) {
+// standing reads what an answer is judged by: with look, also what decided the question. t and s are nil
+// if the turn has no record.
+func (d *Dispatcher) standing(ctx context.Context, a answer, s *stagedTurn, t *turn, k events.CallKey, request string, look bool) (standing, int, error) {
 	var st standing
 	place := -1
 	if s != nil {
@@ -135,9 +141,14 @@ func (d *Dispatcher) standing(ctx context.Context, a answer, s *stagedTurn, t *t
 			place = -1
 		}
 	}
-	var err error
-	if st.decided, err = d.decidedAs(ctx, k, request); err != nil || st.decided != nil || place < 0 {
-		return st, place, err
+	if look {
+		var err error
+		if st.decided, err = d.decidedAs(ctx, k, request); err != nil || st.decided != nil {
+			return st, place, err
+		}
+	}
+	if place < 0 {
+		return st, place, nil
 	}
 	st.ask, st.requester = s.Calls[place].Ask, t.agent
 	st.operator = d.operator(a.actor)
