@@ -222,14 +222,7 @@ func (d *Dispatcher) decided(ctx context.Context, t *turn, c events.Call, a *ask
 		return false, err
 	}
 	k := t.key(c.ID)
-	m, err := d.bus.Fact(ctx, d.bus.Require(a.Kind, c.Name, k, a.Request))
-	switch {
-	case err == nil && m.Err == nil:
-		err = events.Unmarshal(m.Event.Data, &h.Question)
-	case errors.Is(err, jet.ErrNone), err == nil: // it was not put yet
-		h.Question, err = d.question(ctx, t, c, a)
-	}
-	if err != nil {
+	if h.Question, err = d.asPut(ctx, t, c, a); err != nil {
 		return false, err
 	}
 	typ := events.TypeUserConfirmResult
@@ -253,6 +246,23 @@ func (d *Dispatcher) decided(ctx context.Context, t *turn, c events.Call, a *ask
 		d.metrics.decided.WithLabelValues(h.Outcome).Inc()
 	}
 	return err == nil, err
+}
+
+// asPut is the question as it was put. Where the record does not say it all, it is read.
+func (d *Dispatcher) asPut(ctx context.Context, t *turn, c events.Call, a *asked) (events.Question, error) {
+	q, exact, err := d.question(ctx, t, c, a)
+	if exact || err != nil {
+		return q, err
+	}
+	m, err := d.bus.Fact(ctx, d.bus.Require(a.Kind, c.Name, t.key(c.ID), a.Request))
+	switch {
+	case errors.Is(err, jet.ErrNone), err == nil && m.Err != nil: // it was not put yet
+		return q, nil
+	case err != nil:
+		return q, err
+	}
+	var put events.Question
+	return put, events.Unmarshal(m.Event.Data, &put)
 }
 
 // follow carries out a decision: rules that came with it, what becomes of the call, and the question goes.

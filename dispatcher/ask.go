@@ -25,7 +25,12 @@ type asked struct {
 	Why        string      `json:"why"`
 	Safety     bool        `json:"safety,omitempty"`
 	AskedAt    time.Time   `json:"askedAt"`
-	Put        bool        `json:"put,omitempty"` // it is out
+	Put        bool        `json:"put,omitempty"`     // it is out
+	Renewed    bool        `json:"renewed,omitempty"` // what is out may say an earlier time
+
+	Suggestions []events.Rule `json:"suggestions,omitempty"` // allow rules that would have let the call run
+	Config      uint64        `json:"config,omitempty"`      // revision of the policy by which it is asked
+	Session     uint64        `json:"session,omitempty"`     // revision of the session's record by which it is asked
 
 	Roles     []string         `json:"roles,omitempty"`
 	Quorum    int              `json:"quorum"`
@@ -56,10 +61,11 @@ func requestID(secret []byte, t *turn, call events.CallID, round int) string {
 }
 
 // newAsk is the question that a decision leads to. before is the round before, nil in the first.
-func newAsk(secret []byte, t *turn, d *decision, set *settings, before *asked, now time.Time) *asked {
+func newAsk(secret []byte, t *turn, d *decision, reg *snapshot, before *asked, now time.Time) *asked {
 	a := &asked{
 		Round: 1, Kind: d.ask, Definition: d.tool.hash, AskedAt: now.UTC(),
 		Rule: d.permit.Rule, Why: d.permit.Message, Safety: d.permit.Immune,
+		Config: reg.revision, Session: d.session,
 	}
 	if before != nil {
 		a.Round, a.Previous = before.Round+1, before.Request
@@ -67,7 +73,9 @@ func newAsk(secret []byte, t *turn, d *decision, set *settings, before *asked, n
 			a.Rung = before.Rung
 		}
 	}
-	if a.Kind == events.KindExternal {
+	if a.Kind == events.KindConfirm {
+		a.Suggestions = asRules(d.permit.Suggestions)
+	} else {
 		a.Rule, a.Why, a.Safety = "external", "The tool is answered by a person or another system.", false
 		if g := t.granted[d.call.ID]; g != nil {
 			a.Input, a.By = g.input, g.by
@@ -75,7 +83,7 @@ func newAsk(secret []byte, t *turn, d *decision, set *settings, before *asked, n
 	}
 	a.Request = requestID(secret, t, d.call.ID, a.Round)
 	a.Digest = events.Digest(d.call.Name, d.tool.hash, d.input, t.key(d.call.ID), a.Request)
-	a.demand(set.ApprovalFor(d.call.Name))
+	a.demand(reg.ApprovalFor(d.call.Name))
 	return a
 }
 
@@ -113,13 +121,13 @@ func (a *asked) demand(by toolkit.Approval) {
 }
 
 // escalated is the question to those who are asked next.
-func (a *asked) escalated(secret []byte, t *turn, c events.Call, input []byte, set *settings, now time.Time) *asked {
+func (a *asked) escalated(secret []byte, t *turn, c events.Call, input []byte, reg *snapshot, now time.Time) *asked {
 	next := *a
 	next.Round, next.Previous, next.Rung = a.Round+1, a.Request, a.Rung+1
-	next.AskedAt, next.Put, next.Votes = now.UTC(), false, nil
+	next.AskedAt, next.Put, next.Renewed, next.Votes, next.Config = now.UTC(), false, false, nil, reg.revision
 	next.Request = requestID(secret, t, c.ID, next.Round)
 	next.Digest = events.Digest(c.Name, a.Definition, input, t.key(c.ID), next.Request)
-	next.demand(set.ApprovalFor(c.Name))
+	next.demand(reg.ApprovalFor(c.Name))
 	return &next
 }
 
@@ -140,17 +148,19 @@ func (a *asked) sameDemand(set *settings, tool events.ToolName) bool {
 }
 
 // question is what goes out. It is made of the record, so that whoever puts it again puts the same.
-func (a *asked) question(t *turn, c events.Call, def toolkit.Definition, suggestions []permission.Rule, config, session uint64) events.Question {
+func (a *asked) question(t *turn, c events.Call, def toolkit.Definition) events.Question {
 	q := events.Question{
 		RequestID: a.Request, Round: a.Round, Previous: a.Previous, Kind: a.Kind, Call: c,
 		Title: def.Title, Description: def.Description, Requester: t.agent, Definition: a.Definition, Digest: a.Digest,
 		Why: a.Why, Rule: a.Rule, Safety: a.Safety, Roles: a.Roles, Quorum: a.Quorum, AskedAt: a.AskedAt,
-		ExpiresAt: a.ExpiresAt, ConfigRevision: config, SessionRevision: session, Suspended: a.Suspended,
+		ExpiresAt: a.ExpiresAt, ConfigRevision: a.Config, SessionRevision: a.Session, Suspended: a.Suspended,
+		Suggestions: a.Suggestions,
 	}
-	if a.Kind == events.KindConfirm {
-		q.Suggestions = asRules(suggestions)
-	} else if q.ResultSchema = def.OutputSchema; a.Suspended {
+	switch {
+	case a.Suspended:
 		q.ResultSchema = a.Schema
+	case a.Kind == events.KindExternal:
+		q.ResultSchema = def.OutputSchema
 	}
 	switch {
 	case a.ExpiresAt == nil:

@@ -9,7 +9,6 @@ import (
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/jet"
 	"github.com/toolwire/toolwire/toolkit"
-	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
 // put asks: for each place a timer, then the question. The record that holds them is stored by now. A
@@ -48,7 +47,7 @@ func (d *Dispatcher) renew(t *turn, s *stagedTurn, places []int, now time.Time) 
 	set := &d.registry.snapshot().settings
 	for _, i := range places {
 		if a := s.Calls[i].Ask; !a.Put && now.Sub(a.AskedAt) > time.Second {
-			a.AskedAt, renewed = now, true
+			a.AskedAt, a.Renewed, renewed = now, true, true
 			a.demand(set.ApprovalFor(t.body.Calls[i].Name))
 		}
 	}
@@ -116,7 +115,7 @@ func (d *Dispatcher) askTimer(t *turn, c events.Call, a *asked) (jet.Out, bool) 
 
 // questionEvent is a question as it is stored, made of what the record and the call say.
 func (d *Dispatcher) questionEvent(ctx context.Context, t *turn, c events.Call, a *asked) (jet.Out, error) {
-	q, err := d.question(ctx, t, c, a)
+	q, _, err := d.question(ctx, t, c, a)
 	if err != nil {
 		return jet.Out{}, err
 	}
@@ -131,34 +130,20 @@ func (d *Dispatcher) questionEvent(ctx context.Context, t *turn, c events.Call, 
 	return jet.Out{Subject: d.bus.Require(a.Kind, c.Name, k, a.Request), Event: e}, err
 }
 
-// question makes the question of a record. What it says beside, such as suggestions, is of the policy now.
-func (d *Dispatcher) question(ctx context.Context, t *turn, c events.Call, a *asked) (events.Question, error) {
+// question makes the question of a record. exact: it is the one that was put, or would be; if not, the
+// tool is defined otherwise by now, or the record was given a new time.
+func (d *Dispatcher) question(ctx context.Context, t *turn, c events.Call, a *asked) (q events.Question, exact bool, err error) {
 	reg, err := d.registry.covering(ctx, []events.Call{c})
 	if err != nil {
-		return events.Question{}, err
-	}
-	rec, err := d.session(ctx, t, reg)
-	if errors.Is(err, errForeign) {
-		rec, err = newRecord(t.agent, nil), nil
-	}
-	if err != nil {
-		return events.Question{}, err
+		return q, false, err
 	}
 	input, tool := subject(reg, c, a)
 	c.Input = input
 	var def toolkit.Definition
-	var suggestions []permission.Rule
 	if tool != nil {
 		def = tool.def
-		if a.Kind == events.KindConfirm {
-			own, err := d.checks(ctx, t, []events.Call{c}, reg, rec)
-			if err != nil {
-				return events.Question{}, err
-			}
-			suggestions = helpful(reg.permit(rec, tool, c.Input, own[c.ID]))
-		}
 	}
-	return a.question(t, c, def, suggestions, reg.revision, rec.revision), nil
+	return a.question(t, c, def), tool != nil && tool.hash == a.Definition && !a.Renewed, nil
 }
 
 // subject is what a question is about: the tool, if it is there, and the arguments, those that people

@@ -59,7 +59,7 @@ func (d *Dispatcher) planStage(ctx context.Context, t *turn, s *stagedTurn, hear
 		if err != nil {
 			return nil, nil, err
 		}
-		s.Calls[i] = callRecord{State: events.CallAsking, Ask: newAsk(secret, t, &dec, &b.reg.settings, s.Calls[i].Ask, now)}
+		s.Calls[i] = callRecord{State: events.CallAsking, Ask: newAsk(secret, t, &dec, b.reg, s.Calls[i].Ask, now)}
 		asks = append(asks, i)
 	}
 	slices.Sort(asks)
@@ -127,7 +127,7 @@ func (d *Dispatcher) escalate(ctx context.Context, t *turn, c *callRecord, call 
 		return err
 	}
 	input, _ := subject(reg, call, c.Ask)
-	c.Ask = c.Ask.escalated(secret, t, call, input, &reg.settings, now)
+	c.Ask = c.Ask.escalated(secret, t, call, input, reg, now)
 	return nil
 }
 

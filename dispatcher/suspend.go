@@ -109,9 +109,18 @@ func (d *Dispatcher) suspendedAsk(ctx context.Context, t *turn, before *asked, q
 	if err != nil {
 		return nil, err
 	}
+	reg := d.registry.snapshot()
+	var revision uint64 // as evidence
+	switch rec, err := d.session(ctx, t, reg); {
+	case err == nil:
+		revision = rec.revision
+	case !errors.Is(err, errForeign):
+		return nil, err
+	}
 	a := &asked{
 		Round: 1, Kind: events.KindExternal, Definition: q.Definition, AskedAt: time.Now().UTC(), Rule: "suspended",
 		Why: "The tool asks for its result.", Suspended: true, Schema: q.Schema, Input: q.Call.Input,
+		Config: reg.revision, Session: revision,
 	}
 	if q.Message != "" {
 		a.Why = jet.OneLine(q.Message)
@@ -121,7 +130,7 @@ func (d *Dispatcher) suspendedAsk(ctx context.Context, t *turn, before *asked, q
 	}
 	a.Request = requestID(secret, t, q.Call.ID, a.Round)
 	a.Digest = events.Digest(q.Call.Name, q.Definition, q.Call.Input, t.key(q.Call.ID), a.Request)
-	a.demand(d.registry.snapshot().ApprovalFor(q.Call.Name))
+	a.demand(reg.ApprovalFor(q.Call.Name))
 	return a, nil
 }
 
