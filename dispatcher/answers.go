@@ -286,7 +286,7 @@ func (d *Dispatcher) follow(ctx context.Context, q held, k events.CallKey, reque
 			return err
 		}
 	}
-	return d.close(ctx, k, h.Question.Call.Name, h.Question.Kind, request)
+	return d.close(ctx, k, h.Question.Call.Name, &asked{Kind: h.Question.Kind, Request: request})
 }
 
 // adoptRules keeps the rules of an approval. Kept twice, they are there once.

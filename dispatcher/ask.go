@@ -28,6 +28,9 @@ type asked struct {
 	Put        bool        `json:"put,omitempty"`     // it is out
 	Renewed    bool        `json:"renewed,omitempty"` // what is out may say an earlier time
 
+	QuestionSeq uint64 `json:"questionSeq,omitempty"` // of what is out, probably; 0: not known
+	TimerSeq    uint64 `json:"timerSeq,omitempty"`    // of its timer, likewise
+
 	Suggestions []events.Rule `json:"suggestions,omitempty"` // allow rules that would have let the call run
 	Config      uint64        `json:"config,omitempty"`      // revision of the policy by which it is asked
 	Session     uint64        `json:"session,omitempty"`     // revision of the session's record by which it is asked
@@ -124,6 +127,7 @@ func (a *asked) demand(by toolkit.Approval) {
 func (a *asked) escalated(secret []byte, t *turn, c events.Call, input []byte, reg *snapshot, now time.Time) *asked {
 	next := *a
 	next.Round, next.Previous, next.Rung = a.Round+1, a.Request, a.Rung+1
+	next.QuestionSeq, next.TimerSeq = 0, 0
 	next.AskedAt, next.Put, next.Renewed, next.Votes, next.Config = now.UTC(), false, false, nil, reg.revision
 	next.Request = requestID(secret, t, c.ID, next.Round)
 	next.Digest = events.Digest(c.Name, a.Definition, input, t.key(c.ID), next.Request)

@@ -42,7 +42,7 @@ func (d *Dispatcher) fanOut(ctx context.Context, t *turn, delivery int, all []de
 			timers = append(timers, timer)
 		}
 	}
-	if err := d.storeAll(ctx, timers, "fanout.timer"); err != nil {
+	if _, err := d.storeAll(ctx, timers, "fanout.timer"); err != nil {
 		return err
 	}
 	for i := range all {
@@ -53,7 +53,7 @@ func (d *Dispatcher) fanOut(ctx context.Context, t *turn, delivery int, all []de
 			})
 		}
 	}
-	err := d.storeAll(ctx, work, "fanout.work")
+	_, err := d.storeAll(ctx, work, "fanout.work")
 	err = errors.Join(err, g.Wait())
 	if err == nil {
 		for i := range all {
@@ -177,27 +177,29 @@ func schedule(when, target string) nats.Header {
 	return nats.Header{"Nats-Schedule": {when}, "Nats-Schedule-Target": {target}}
 }
 
-// storeAll stores events, those that are there already included.
-func (d *Dispatcher) storeAll(ctx context.Context, out []jet.Out, step string) error {
+// storeAll stores events, those that are there already included, and returns their sequences, 0 for those.
+func (d *Dispatcher) storeAll(ctx context.Context, out []jet.Out, step string) ([]uint64, error) {
 	if len(out) == 0 {
-		return nil
+		return nil, nil
 	}
 	if d.fault != nil {
-		for _, o := range out { // one by one, so that it can die between any two
+		seqs := make([]uint64, len(out))
+		for i, o := range out { // one by one, so that it can die between any two
 			if err := d.at(step); err != nil {
-				return err
+				return nil, err
 			}
-			if _, err := d.bus.Store(ctx, o); err != nil && !errors.Is(err, jet.ErrExists) {
-				return err
+			var err error
+			if seqs[i], err = d.bus.Store(ctx, o); err != nil && !errors.Is(err, jet.ErrExists) {
+				return nil, err
 			}
 		}
-		return d.at(step)
+		return seqs, d.at(step)
 	}
-	var bad error
-	for _, err := range d.bus.StoreAll(ctx, out) {
-		if err != nil && !errors.Is(err, jet.ErrExists) && bad == nil {
-			bad = err
+	seqs, errs := d.bus.StoreAll(ctx, out)
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, jet.ErrExists) {
+			return nil, err
 		}
 	}
-	return bad
+	return seqs, nil
 }

@@ -18,10 +18,11 @@ func (d *Dispatcher) put(ctx context.Context, t *turn, s *stagedTurn, places []i
 		return nil
 	}
 	var timers, questions []jet.Out
+	var timed []*asked
 	for _, i := range places {
 		a, call := s.Calls[i].Ask, t.body.Calls[i]
 		if timer, ok := d.askTimer(t, call, a); ok {
-			timers = append(timers, timer)
+			timers, timed = append(timers, timer), append(timed, a)
 		}
 		q, err := d.questionEvent(ctx, t, call, a)
 		if err != nil {
@@ -29,11 +30,18 @@ func (d *Dispatcher) put(ctx context.Context, t *turn, s *stagedTurn, places []i
 		}
 		questions = append(questions, q)
 	}
-	if err := d.storeAll(ctx, timers, "ask.timer"); err != nil {
+	seqs, err := d.storeAll(ctx, timers, "ask.timer")
+	if err != nil {
 		return err
 	}
-	if err := d.storeAll(ctx, questions, "ask.question"); err != nil {
+	for n, a := range timed {
+		a.TimerSeq = seqs[n]
+	}
+	if seqs, err = d.storeAll(ctx, questions, "ask.question"); err != nil {
 		return err
+	}
+	for n, i := range places {
+		s.Calls[i].Ask.QuestionSeq = seqs[n]
 	}
 	if err := d.at("ask.look"); err != nil {
 		return err
@@ -66,7 +74,7 @@ func (d *Dispatcher) takeBack(ctx context.Context, t *turn, s *stagedTurn, place
 			a.Put = true
 			continue
 		}
-		if err := d.close(ctx, t.key(t.body.Calls[i].ID), t.body.Calls[i].Name, a.Kind, a.Request); err != nil {
+		if err := d.close(ctx, t.key(t.body.Calls[i].ID), t.body.Calls[i].Name, a); err != nil {
 			return err
 		}
 	}
@@ -74,13 +82,13 @@ func (d *Dispatcher) takeBack(ctx context.Context, t *turn, s *stagedTurn, place
 }
 
 // close removes a question that is decided, and its timer. It may be closed already.
-func (d *Dispatcher) close(ctx context.Context, k events.CallKey, name events.ToolName, kind events.Kind, request string) error {
+func (d *Dispatcher) close(ctx context.Context, k events.CallKey, name events.ToolName, a *asked) error {
 	if err := d.at("ask.close"); err != nil {
 		return err
 	}
 	return errors.Join(
-		d.bus.Clear(ctx, d.bus.Require(kind, name, k, request)),
-		d.bus.Clear(ctx, d.bus.Timer(askName(k, request)...)),
+		d.bus.ClearAt(ctx, d.bus.Require(a.Kind, name, k, a.Request), a.QuestionSeq),
+		d.bus.ClearAt(ctx, d.bus.Timer(askName(k, a.Request)...), a.TimerSeq),
 	)
 }
 
@@ -88,7 +96,7 @@ func (d *Dispatcher) close(ctx context.Context, k events.CallKey, name events.To
 func (d *Dispatcher) withdraw(ctx context.Context, t *turn, s *stagedTurn, places []int) error {
 	for _, i := range places {
 		a, call := s.Calls[i].Ask, t.body.Calls[i]
-		if err := d.close(ctx, t.key(call.ID), call.Name, a.Kind, a.Request); err != nil {
+		if err := d.close(ctx, t.key(call.ID), call.Name, a); err != nil {
 			return err
 		}
 	}

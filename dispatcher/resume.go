@@ -44,7 +44,7 @@ func (d *Dispatcher) resume(ctx context.Context, q held, h *events.Decided) (don
 		if err := d.keepResumed(ctx, q); err != nil {
 			return false, ignoreConflict(err)
 		}
-		return true, d.close(ctx, t.key(call.ID), call.Name, a.Kind, a.Request)
+		return true, d.close(ctx, t.key(call.ID), call.Name, a)
 	}
 	ended, err := d.settleRefused(ctx, t, &out[0], redelivered)
 	if err != nil || ended != outcomeSettled && ended != outcomeTooLate {
@@ -55,7 +55,7 @@ func (d *Dispatcher) resume(ctx context.Context, q held, h *events.Decided) (don
 	if q.s.Stage != stage && !q.s.finished() {
 		return false, nil
 	}
-	if err := d.close(ctx, t.key(call.ID), call.Name, a.Kind, a.Request); err != nil {
+	if err := d.close(ctx, t.key(call.ID), call.Name, a); err != nil {
 		return false, err
 	}
 	return d.keepOrDrop(ctx, q)

@@ -96,7 +96,7 @@ func (d *Dispatcher) closeStale(ctx context.Context, now time.Time) error {
 			continue // its body may turn up
 		}
 		if s == nil || s.asking(request) < 0 {
-			if err := d.close(ctx, k, name, kind, request); err != nil {
+			if err := d.close(ctx, k, name, &asked{Kind: kind, Request: request}); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,8 @@ func benchmarkWorker(b *testing.B, o *toolkit.Options) {
 	out := make([]jet.Out, 0, 1000)
 	dispatched := 0
 	dispatch := func() {
-		for _, err := range env.bus.StoreAll(b.Context(), out) {
+		_, errs := env.bus.StoreAll(b.Context(), out)
+		for _, err := range errs {
 			if err != nil {
 				b.Fatal(err)
 			}

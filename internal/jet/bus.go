@@ -96,12 +96,12 @@ func (b *Bus) Store(ctx context.Context, o Out) (seq uint64, err error) {
 	return seq, nil
 }
 
-// StoreAll stores every event, at once, and returns one error per event in their order.
-func (b *Bus) StoreAll(ctx context.Context, out []Out) []error {
-	errs := make([]error, len(out))
+// StoreAll stores every event, at once, and returns one sequence and one error per event in their order.
+func (b *Bus) StoreAll(ctx context.Context, out []Out) ([]uint64, []error) {
+	seqs, errs := make([]uint64, len(out)), make([]error, len(out))
 	if len(out) == 1 {
-		_, errs[0] = b.Store(ctx, out[0])
-		return errs
+		seqs[0], errs[0] = b.Store(ctx, out[0])
+		return seqs, errs
 	}
 	var wg sync.WaitGroup
 	gate := make(chan struct{}, 64)
@@ -109,11 +109,11 @@ func (b *Bus) StoreAll(ctx context.Context, out []Out) []error {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			_, errs[i] = b.Store(ctx, out[i])
+			seqs[i], errs[i] = b.Store(ctx, out[i])
 		})
 	}
 	wg.Wait()
-	return errs
+	return seqs, errs
 }
 
 // Send publishes on core NATS: seen by whoever listens now, kept by nobody.
@@ -277,6 +277,17 @@ func (b *Bus) Clear(ctx context.Context, subject string) error {
 		return fmt.Errorf("clear %s: %w", subject, resp.Error)
 	}
 	return nil
+}
+
+// ClearAt removes whatever a stream holds under one subject, which is probably the message seq: a purge
+// costs more. What is gone already is no error; with seq 0 nothing is known.
+func (b *Bus) ClearAt(ctx context.Context, subject string, seq uint64) error {
+	if seq != 0 {
+		if err := b.remove(ctx, b.StreamOf(subject), seq); !errors.Is(err, ErrNone) {
+			return err
+		}
+	}
+	return b.Clear(ctx, subject)
 }
 
 // api makes one JetStream API request, trying again while ctx lasts and nobody answers.
