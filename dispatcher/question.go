@@ -11,8 +11,9 @@ import (
 	"github.com/toolwire/toolwire/toolkit"
 )
 
-// put asks: for each place a timer, then the question. The record that holds them is stored by now. A
-// question that was decided meanwhile, by whom another dispatcher put it for, is taken back.
+// put asks: for each place a timer, then the question. The record that holds them is stored by now. It is
+// to be looked at again after it, by takeBack or by writing it: a question may have been decided meanwhile,
+// by whom another dispatcher put it for.
 func (d *Dispatcher) put(ctx context.Context, t *turn, s *stagedTurn, places []int) error {
 	if len(places) == 0 {
 		return nil
@@ -43,10 +44,7 @@ func (d *Dispatcher) put(ctx context.Context, t *turn, s *stagedTurn, places []i
 	for n, i := range places {
 		s.Calls[i].Ask.QuestionSeq = seqs[n]
 	}
-	if err := d.at("ask.look"); err != nil {
-		return err
-	}
-	return d.takeBack(ctx, t, s, places)
+	return d.at("ask.look")
 }
 
 // renew gives questions their full time that were perhaps never put: whoever was to do so died, and it may

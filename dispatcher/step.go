@@ -180,15 +180,25 @@ func (d *Dispatcher) move(ctx context.Context, s *stagedTurn, t *turn, revision 
 	if err := d.put(ctx, t, s, asks); err != nil {
 		return false, err
 	}
+	if again { // nothing is noted of those that were put before, so the record is read
+		if err := d.takeBack(ctx, t, s, asks); err != nil {
+			return false, err
+		}
+		asks = nil
+	}
 	if err := d.fanOut(ctx, t, redelivered, out); err != nil {
 		return false, err
 	}
-	return d.moved(ctx, t, s, revision, out, len(asks) > 0 && !again)
+	return d.moved(ctx, t, s, revision, out, asks)
 }
 
-// moved notes what is on its way. more: some calls have their results already, or another step came between.
-func (d *Dispatcher) moved(ctx context.Context, t *turn, s *stagedTurn, revision uint64, out []decision, asked bool) (more bool, err error) {
-	sent := asked
+// moved notes what is on its way. That the record can be written says that the questions put are still open.
+// more: some calls have their results already, or another step came between.
+func (d *Dispatcher) moved(ctx context.Context, t *turn, s *stagedTurn, revision uint64, out []decision, asks []int) (more bool, err error) {
+	sent := len(asks) > 0
+	for _, i := range asks {
+		s.Calls[i].Ask.Put = true
+	}
 	for i := range out {
 		c := &s.Calls[t.place(out[i].call.ID)]
 		if more = more || out[i].settled(); out[i].work != nil {
@@ -200,7 +210,7 @@ func (d *Dispatcher) moved(ctx context.Context, t *turn, s *stagedTurn, revision
 	}
 	_, err = d.keepTurn(ctx, t.session, t.id, s, revision)
 	if errors.Is(err, jet.ErrConflict) {
-		return true, nil
+		return true, d.takeBack(ctx, t, s, asks)
 	}
 	return more, err
 }

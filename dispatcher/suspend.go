@@ -99,7 +99,10 @@ func (d *Dispatcher) suspend(ctx context.Context, k events.CallKey, attrs events
 				return err
 			}
 		}
-		return d.put(ctx, t, s, []int{place})
+		if err := d.put(ctx, t, s, []int{place}); err != nil {
+			return err
+		}
+		return d.takeBack(ctx, t, s, []int{place})
 	}
 }
 
