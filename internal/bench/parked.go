@@ -70,7 +70,9 @@ type ParkedRun struct {
 	BesideP50, BesideP99 time.Duration // the same while a burst is answered
 	BurstPerSecond       float64
 	BurstP50, BurstP99   time.Duration
-	RestPerSecond        float64 // all other answers, also published at once
+	RestPerSecond        float64       // all other answers, also published at once
+	CallCPU, ParkCPU     time.Duration // of this process, per ordinary call and per parked one
+	AnswerCPU            time.Duration // per answer of the rest
 	CleanedIn            time.Duration
 
 	Lost, Doubled, Refused int
@@ -116,7 +118,9 @@ func ordinaryPhase(ctx context.Context, p *parking, r *ParkedRun) error {
 	if _, err := pipelined(ctx, p.calls, &p.next, 2000, p.o.Window); err != nil { // warm-up
 		return err
 	}
+	used := cpuTime()
 	d, err := pipelined(ctx, p.calls, &p.next, p.o.Calls, p.o.Window)
+	r.CallCPU = (cpuTime() - used) / time.Duration(p.o.Calls)
 	r.Ordinary = float64(p.o.Calls) / d.Seconds()
 	return err
 }
@@ -141,10 +145,11 @@ func parkPhase(ctx context.Context, p *parking, r *ParkedRun) error {
 	if r.Before, err = p.load(); err != nil {
 		return err
 	}
-	t0 := time.Now()
+	t0, used := time.Now(), cpuTime()
 	if err := p.park(ctx, p.o.Parked); err != nil {
 		return err
 	}
+	r.ParkCPU = (cpuTime() - used) / time.Duration(p.o.Parked)
 	r.ParkedPerSecond = float64(p.o.Parked) / time.Since(t0).Seconds()
 	r.After, err = p.load()
 	return err
@@ -181,7 +186,9 @@ func burstPhase(ctx context.Context, p *parking, r *ParkedRun) error {
 
 func restPhase(ctx context.Context, p *parking, r *ParkedRun) (err error) {
 	if left := len(p.open); left > 0 {
+		used := cpuTime()
 		_, r.RestPerSecond, err = p.atOnce(ctx, left)
+		r.AnswerCPU = (cpuTime() - used) / time.Duration(left)
 	}
 	return err
 }

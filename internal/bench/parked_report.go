@@ -21,6 +21,9 @@ type ParkedReport struct {
 	BurstRatio      float64 `json:"burstRatio"`
 	RestPerSecond   float64 `json:"restPerSecond"`
 	RestRatio       float64 `json:"restRatio"`
+	CallCPU         string  `json:"cpuPerOrdinaryCall"`
+	ParkCPU         string  `json:"cpuPerParkedCall"`
+	AnswerCPU       string  `json:"cpuPerAnswer"`
 
 	DiskPerCall   float64 `json:"diskBytesPerCall"`
 	ServerPerCall float64 `json:"serverBytesPerCall,omitempty"`
@@ -49,13 +52,14 @@ type ParkedReport struct {
 
 // Report makes the report of a run.
 func (r ParkedRun) Report() ParkedReport {
-	d := func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() }
+	d := func(d time.Duration) string { return d.Round(time.Microsecond).String() }
 	per := func(before, after float64) float64 { return (after - before) / float64(r.Parked) }
 	return ParkedReport{
 		Kind: r.Kind, Parked: r.Parked, Ordinary: r.Ordinary,
 		ParkedPerSecond: r.ParkedPerSecond, ParkedRatio: r.ParkedPerSecond / r.Ordinary,
 		BurstPerSecond: r.BurstPerSecond, BurstRatio: r.BurstPerSecond / r.Ordinary,
 		RestPerSecond: r.RestPerSecond, RestRatio: r.RestPerSecond / r.Ordinary,
+		CallCPU: d(r.CallCPU), ParkCPU: d(r.ParkCPU), AnswerCPU: d(r.AnswerCPU),
 		DiskPerCall:   per(float64(r.Before.Disk), float64(r.After.Disk)),
 		ServerPerCall: per(float64(r.Before.Server), float64(r.After.Server)),
 		HeapPerCall:   per(float64(r.Before.Heap), float64(r.After.Heap)),
@@ -86,6 +90,7 @@ func (r ParkedReport) Write(w io.Writer, o ParkedOptions) error {
 		{"the same beside the answers at once", "", fmt.Sprintf("p50 %s, p99 %s", r.BesideP50, r.BesideP99)},
 		{"all pages of the list", r.Listed, ""},
 		{"per parked call", "", fmt.Sprintf("%.0f bytes of disk, %s", r.DiskPerCall, r.memory())},
+		{"CPU of this process", "", fmt.Sprintf("%s per ordinary call, %s per parked one, %s per answer", r.CallCPU, r.ParkCPU, r.AnswerCPU)},
 		{"goroutines", fmt.Sprintf("%d → %d", r.Before.Goroutines, r.After.Goroutines), ""},
 		{"clean-up after the last result", r.CleanedIn, ""},
 	} {

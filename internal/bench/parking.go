@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -183,6 +184,8 @@ func (p *parking) list(ctx context.Context) error {
 	if want := p.parked - p.seen(); len(p.open) != want {
 		return fmt.Errorf("%d open questions are listed, not %d", len(p.open), want)
 	}
+	// People do not answer in the order in which they were asked.
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(p.open), func(i, j int) { p.open[i], p.open[j] = p.open[j], p.open[i] }) //nolint:gosec // for no secret
 	return nil
 }
 
