@@ -31,7 +31,7 @@ type asked struct {
 	QuestionSeq uint64 `json:"questionSeq,omitempty"` // of what is out, probably; 0: not known
 	TimerSeq    uint64 `json:"timerSeq,omitempty"`    // of its timer, likewise
 
-	Suggestions []events.Rule `json:"suggestions,omitempty"` // allow rules that would have let the call run
+	Suggestions []events.Rule `json:"suggestions,omitempty"` // allow rules that would let it run the next time
 	Config      uint64        `json:"config,omitempty"`      // revision of the policy by which it is asked
 	Session     uint64        `json:"session,omitempty"`     // revision of the session's record by which it is asked
 
@@ -77,7 +77,7 @@ func newAsk(secret []byte, t *turn, d *decision, reg *snapshot, before *asked, n
 		}
 	}
 	if a.Kind == events.KindConfirm {
-		a.Suggestions = asRules(d.permit.Suggestions)
+		a.Suggestions = asRules(helpful(d.permit))
 	} else {
 		a.Rule, a.Why, a.Safety = "external", "The tool is answered by a person or another system.", false
 		if g := t.granted[d.call.ID]; g != nil {
