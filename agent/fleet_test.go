@@ -165,32 +165,30 @@ func (f *fleet) serve() (stop func()) {
 	return func() { _ = svc.Stop() }
 }
 
+// reply publishes the answer itself: the request's own methods belong to the service's goroutine.
 func (f *fleet) reply(r micro.Request, answer func(context.Context, events.AgentID, []byte) (any, error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	a, _ := events.Untoken[events.AgentID](strings.Split(r.Subject(), ".")[2])
 	out, err := answer(ctx, a, r.Data())
-	switch v := out.(type) {
-	case *jet.Stored:
-		if err == nil {
-			_ = r.Respond(v.Data, micro.WithHeaders(micro.Headers(v.Header)))
-			return
-		}
-	default:
-		if err == nil {
-			_ = r.RespondJSON(v)
-			return
-		}
+	m := &nats.Msg{Subject: r.Reply(), Header: nats.Header{}}
+	if stored, ok := out.(*jet.Stored); ok && err == nil {
+		m.Data, m.Header = stored.Data, stored.Header
+	} else if err == nil {
+		m.Data, err = json.Marshal(out)
 	}
-	var code codeError
-	switch {
-	case errors.As(err, &code):
-	case errors.Is(err, jet.ErrNone):
-		code = 404
-	default:
-		code = 503
+	if err != nil {
+		var code codeError
+		switch {
+		case errors.As(err, &code):
+		case errors.Is(err, jet.ErrNone):
+			code = 404
+		default:
+			code = 503
+		}
+		m.Data, m.Header = nil, nats.Header{micro.ErrorCodeHeader: {strconv.Itoa(int(code))}, micro.ErrorHeader: {err.Error()}}
 	}
-	_ = r.Error(strconv.Itoa(int(code)), err.Error(), nil)
+	_ = f.Conn().PublishMsg(m) // whoever asked asks again
 }
 
 type codeError int
