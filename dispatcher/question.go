@@ -79,15 +79,15 @@ func (d *Dispatcher) takeBack(ctx context.Context, t *turn, s *stagedTurn, place
 	return nil
 }
 
-// close removes a question that is decided, and its timer. It may be closed already.
+// close removes a question that is decided, and its timer, side by side. It may be closed already.
 func (d *Dispatcher) close(ctx context.Context, k events.CallKey, name events.ToolName, a *asked) error {
 	if err := d.at("ask.close"); err != nil {
 		return err
 	}
-	return errors.Join(
-		d.bus.ClearAt(ctx, d.bus.Require(a.Kind, name, k, a.Request), a.QuestionSeq),
-		d.bus.ClearAt(ctx, d.bus.Timer(askName(k, a.Request)...), a.TimerSeq),
-	)
+	timer := make(chan error, 1)
+	go func() { timer <- d.bus.ClearAt(ctx, d.bus.Timer(askName(k, a.Request)...), a.TimerSeq) }()
+	err := d.bus.ClearAt(ctx, d.bus.Require(a.Kind, name, k, a.Request), a.QuestionSeq)
+	return errors.Join(err, <-timer)
 }
 
 // withdraw closes questions about calls that have their results all the same.
