@@ -23,27 +23,56 @@ func escape(s, keep string) string {
 		return s
 	}
 	var b strings.Builder
-	before := rune(-1)
+	pieces(s, keep, func(text string, _ bool) { b.WriteString(text) })
+	return b.String()
+}
+
+// Piece is a part of a text: as it was, or an escape in place of what does not show.
+type Piece struct {
+	Text    string
+	Escaped bool
+}
+
+// Pieces is [Text] in parts, for whoever can show an escape so that no text passes for one.
+func Pieces(s string) []Piece {
+	var out []Piece
+	pieces(s, "\n\t", func(text string, escaped bool) { out = append(out, Piece{text, escaped}) })
+	return out
+}
+
+// pieces hands over s piece by piece, in order.
+func pieces(s, keep string, add func(text string, escaped bool)) {
+	before, begin := rune(-1), 0
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
+		broken := r == utf8.RuneError && n == 1
+		if !broken && (strings.ContainsRune(keep, r) || visible(r) || shapes(before, r, s[i+n:])) {
+			before = r
+			i += n
+			continue
+		}
+		if begin < i {
+			add(s[begin:i], false)
+		}
 		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case strings.ContainsRune(keep, r) || visible(r) || shapes(before, r, s[i+n:]):
-			b.WriteString(s[i : i+n])
+		case broken:
+			add(fmt.Sprintf(`\x%02x`, s[i]), true)
 		case r == '\n':
-			b.WriteString(`\n`)
+			add(`\n`, true)
 		case r == '\t':
-			b.WriteString(`\t`)
+			add(`\t`, true)
 		case r <= 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			add(fmt.Sprintf(`\u%04x`, r), true)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
+			add(fmt.Sprintf(`\U%08x`, r), true)
 		}
 		before = r
 		i += n
+		begin = i
 	}
-	return b.String()
+	if begin < len(s) {
+		add(s[begin:], false)
+	}
 }
 
 const (

@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/toolwire/toolwire/internal/show"
 )
 
@@ -45,6 +47,14 @@ func TestText(t *testing.T) {
 	}
 	if got := show.Line("a\nb\tc"); got != `a\nb\tc` {
 		t.Errorf("Line: got %q", got)
+	}
+}
+
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	want := []show.Piece{{Text: `a\u202e`}, {`\u202e`, true}, {Text: "b\n"}, {`\xff`, true}}
+	if diff := cmp.Diff(want, show.Pieces("a\\u202e\u202eb\n\xff")); diff != "" {
+		t.Errorf("Pieces (-want +got):\n%s", diff)
 	}
 }
 
