@@ -4,175 +4,345 @@ package console_test
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 
 	"github.com/toolwire/toolwire/events"
+	"github.com/toolwire/toolwire/toolkit"
+	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
-// chrome is a real browser with one page, logged in.
-func (d *desk) chrome(width, height int) context.Context {
-	d.Helper()
-	opts := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height), chromedp.UserDataDir(d.TempDir()),
-		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true))
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		opts = append(opts, chromedp.ExecPath(path))
+// chrome is a real browser, signed in to the console of a world.
+type chrome struct {
+	*world
+	ctx context.Context
+}
+
+// chromePath is where the browser is: CHROMIUM, or what the path has.
+func chromePath(tb testing.TB) string {
+	tb.Helper()
+	if p := os.Getenv("CHROMIUM"); p != "" {
+		return p
 	}
-	alloc, cancelAlloc := chromedp.NewExecAllocator(context.WithoutCancel(d.Context()), opts...)
-	d.Cleanup(cancelAlloc)
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p
+		}
+	}
+	tb.Fatal("no Chromium in the path; install one, or name it in CHROMIUM")
+	return ""
+}
+
+func (w *world) chrome() *chrome {
+	w.Helper()
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromePath(w)), chromedp.NoSandbox, chromedp.WindowSize(1100, 900))
+	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(w.Context()), opts...)
+	w.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(alloc)
-	d.Cleanup(cancel)
-	ctx, cancelTime := context.WithTimeout(ctx, 2*time.Minute)
-	d.Cleanup(cancelTime)
-	d.do(ctx, chromedp.Navigate(d.page.URL()), chromedp.WaitVisible("#rows"))
-	return ctx
+	w.Cleanup(cancel)
+	ctx, late := context.WithTimeout(ctx, 90*time.Second)
+	w.Cleanup(late)
+	c := &chrome{w, ctx}
+	c.do(chromedp.Navigate(w.login), chromedp.WaitVisible("h1"))
+	if at := c.eval("location.href"); strings.Contains(at, "token") {
+		w.Errorf("the token stays in the address: %s", at)
+	}
+	return c
 }
 
-func (d *desk) do(ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
-	d.Helper()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		d.Fatal(err)
+func (c *chrome) do(steps ...chromedp.Action[chromedp.Void]) {
+	c.Helper()
+	if err := chromedp.Do(c.ctx, steps...); err != nil {
+		c.shot("failed")
+		c.Fatal(err)
 	}
 }
 
-// eval is what an expression comes to in the page.
-func eval[T any](ctx context.Context, d *desk, expression string) T {
-	d.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+// set is a command of the browser that answers nothing.
+func set[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+// eval returns what an expression is, as text.
+func (c *chrome) eval(js string) string {
+	c.Helper()
+	s, err := chromedp.Run(c.ctx, chromedp.Evaluate[string]("String("+js+")"))
 	if err != nil {
-		d.Fatal(err)
+		c.Fatalf("%s: %v", js, err)
 	}
-	return v
+	return s
 }
 
 // sees waits until the page has a text.
-func (d *desk) sees(ctx context.Context, text string) {
-	d.Helper()
-	for range 500 {
-		if strings.Contains(eval[string](ctx, d, "document.body.innerText"), text) {
-			return
+func (c *chrome) sees(text string) {
+	c.Helper()
+	js := fmt.Sprintf("document.body?.innerText.includes(%q)", text)
+	for end := time.Now().Add(patience); c.eval(js) != "true"; <-time.After(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			c.shot("failed")
+			c.Fatalf("the page does not show %q but\n%s", text, c.eval("document.body.innerText"))
 		}
-		<-time.After(20 * time.Millisecond)
 	}
-	d.Fatalf("the page does not come to show %q: %s", text, eval[string](ctx, d, "document.body.innerText"))
 }
 
-// picture keeps what the page looks like where a person wants to see it.
-func (d *desk) picture(ctx context.Context, name string) {
-	d.Helper()
+func (c *chrome) open(q events.OpenQuestion) {
+	c.Helper()
+	c.do(chromedp.Navigate(c.at+"/questions/"+q.Question.RequestID), chromedp.WaitVisible("#h-call"))
+}
+
+// shot keeps a picture of the page in the directory TOOLWIRE_PICTURES, if there is one.
+func (c *chrome) shot(name string) {
+	c.Helper()
 	dir := os.Getenv("TOOLWIRE_PICTURES")
 	if dir == "" {
 		return
 	}
-	b, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	png, err := chromedp.Run(c.ctx, chromedp.FullScreenshot(100))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), b, 0o600)
+		err = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.Name(), "/", "_")+"-"+name+".png"), png, 0o600)
 	}
 	if err != nil {
-		d.Error(err)
+		c.Error(err)
 	}
 }
 
-// Questions appear by themselves, and are approved, changed, denied and answered with a mouse.
-func TestBrowserDecides(t *testing.T) {
-	d := newDesk(t)
-	ctx := d.chrome(1200, 900)
-	d.sees(ctx, "Nothing is open")
-	one := d.submit("c1", "deploy", `{"service":"shop","replicas":3}`)
-	d.sees(ctx, "deploy")
-	d.picture(ctx, "list")
-	d.do(ctx, chromedp.Click(".rows .row a"), chromedp.WaitVisible("#approve"))
-	d.picture(ctx, "question")
-	d.do(ctx, chromedp.Click("#approve"), chromedp.WaitVisible("section.decided"))
-	if r := d.result(one); r.Text() != `deployed {"service":"shop","replicas":3}` {
-		t.Errorf("approved: %q", r.Text())
+// The list shows what is asked and decided elsewhere without being loaded again.
+func TestBrowserList(t *testing.T) {
+	w := newWorld(t)
+	c := w.chrome()
+	c.sees("Nobody waits for an answer.")
+	for c.eval("document.documentElement.dataset.live") != "1" {
+		<-time.After(10 * time.Millisecond)
 	}
-	two := d.submit("c2", "deploy", `{"service":"shop"}`)
-	d.do(ctx, chromedp.Navigate(d.address("/")))
-	d.sees(ctx, "deploy")
-	d.do(ctx, chromedp.Click(".rows .row a"), chromedp.WaitVisible("#edit summary"), chromedp.Click("#edit summary"),
-		chromedp.WaitVisible("#input"), chromedp.SetValue("#input", `{"service":"changed"}`), chromedp.Click("#approve"), chromedp.WaitVisible("section.decided"))
-	if r := d.result(two); r.Text() != `deployed {"service":"changed"}` {
-		t.Errorf("changed: %q", r.Text())
+	c.eval("window.same = 1")
+	_, q := w.submit("c1", "deploy", `{"service":"shop","note":"first of three"}`)
+	c.sees("New question: deploy")
+	c.sees("asked by local")
+	w.submit("c2", "review", `{"what":"a door"}`)
+	w.submit("c3", "ask_user", `{"question":"Which door?","options":["red","blue"]}`)
+	c.sees("ask_user")
+	c.shot("list")
+	if _, err := w.anna.Confirm(t.Context(), q, events.UserConfirmResult{Decision: events.Approve}); err != nil {
+		t.Fatal(err)
 	}
-	id, three := d.asked("c3", "deploy", `{"service":"shop"}`)
-	d.do(ctx, chromedp.Navigate(d.address("/question/"+id)), chromedp.SendKeys("#reason", "not today"), chromedp.Click("#deny"), chromedp.WaitVisible("section.decided"))
-	if r := d.result(three); r.Reason != events.ReasonDeniedByUser || !strings.Contains(r.Text(), "not today") {
-		t.Errorf("denied: %s %q", r.Reason, r.Text())
+	c.sees("Decided: deploy")
+	for c.eval("document.querySelectorAll('.card').length") != "2" {
+		<-time.After(10 * time.Millisecond)
 	}
-	id, four := d.asked("c4", "ask_user", `{"question":"Which one?","options":["this","that"]}`)
-	d.do(ctx, chromedp.Navigate(d.address("/question/"+id)), chromedp.WaitVisible("button.option"))
-	d.picture(ctx, "ask")
-	d.do(ctx, chromedp.Click("button.option:nth-of-type(2)"), chromedp.WaitVisible("section.decided"))
-	if r := d.result(four); r.Text() != "that" {
-		t.Errorf("answered: %q", r.Text())
+	if c.eval("window.same") != "1" {
+		t.Error("the page was loaded again")
 	}
-	d.do(ctx, chromedp.Navigate(d.address("/decisions")), chromedp.WaitVisible(".rows"))
-	if n := eval[int](ctx, d, "document.querySelectorAll('.rows .row').length"); n != 4 {
-		t.Errorf("%d decisions, want 4", n)
-	}
-	d.picture(ctx, "decisions")
 }
 
-// All of it goes by the keyboard alone, and what happens is said to who does not see it.
-func TestBrowserByKeyboard(t *testing.T) {
-	d := newDesk(t)
-	ctx := d.chrome(1200, 900)
-	d.sees(ctx, "Nothing is open")
-	_, p := d.asked("c1", "deploy", `{"service":"one"}`)
-	_, q := d.asked("c2", "deploy", `{"service":"two"}`)
-	d.sees(ctx, "two")
-	d.until("the change is said aloud", func() bool {
-		return strings.Contains(eval[string](ctx, d, "document.getElementById('live').textContent"), "2 open")
+func TestBrowserAnswers(t *testing.T) {
+	w := newWorld(t)
+	c := w.chrome()
+
+	p, q := w.submit("c1", "deploy", `{"service":"shop"}`)
+	c.open(q)
+	c.shot("confirm")
+	c.do(chromedp.Click("#do-approve"))
+	c.sees("Your answer counts. The call is approved.")
+	c.shot("approved")
+	if r := w.await(p); r.Text() != "deployed shop" {
+		t.Errorf("approved: %+v", r)
+	}
+
+	p, q = w.submit("c2", "deploy", "{\n  \"service\": \"shop\",\n  \"count\": 2\n}")
+	c.open(q)
+	c.do(chromedp.Click("#edit summary"), chromedp.SetValue("#input", `{"service":"till",}`), chromedp.Click("#edit button"))
+	c.sees("The arguments are no JSON")
+	if got := c.eval("document.getElementById('input').value"); got != `{"service":"till",}` {
+		t.Errorf("what was typed is gone: %s", got)
+	}
+	c.shot("invalid")
+	c.do(chromedp.SetValue("#input", `{"service":"till"}`), chromedp.Click("#edit button"))
+	c.sees("Your answer counts.")
+	if r := w.await(p); r.Text() != "deployed till" {
+		t.Errorf("edited: %+v", r)
+	}
+
+	// Arguments that nobody touched are approved as they are: new lines survive the text area.
+	p, q = w.submit("c3", "deploy", "{\n  \"service\": \"shop\"\n}")
+	c.open(q)
+	c.do(chromedp.Click("#edit summary"), chromedp.Click("#edit button"))
+	c.sees("Your answer counts.")
+	w.await(p)
+	if now, err := w.anna.Question(t.Context(), q.Question.RequestID); err != nil || now.Decided == nil || len(now.Decided.Input) > 0 {
+		t.Errorf("untouched arguments count as changed: %+v, %v", now.Decided, err)
+	}
+
+	p, q = w.submit("c4", "deploy", `{"service":"shop"}`)
+	c.open(q)
+	c.do(chromedp.SendKeys("#reason", "not on a Friday"), chromedp.Click("#deny button.danger"))
+	c.sees("The call is denied.")
+	if r := w.await(p); !strings.Contains(r.Text(), "not on a Friday") {
+		t.Errorf("denied: %+v", r)
+	}
+
+	p, q = w.submit("c5", "review", `{"what":"a door"}`)
+	c.open(q)
+	c.do(chromedp.SetValue("#field-verdict", `"good"`), chromedp.SendKeys("#field-score", "7"))
+	c.shot("external")
+	c.do(chromedp.Click("#do-answer"))
+	c.sees("Your answer counts.")
+	if r := w.await(p); string(r.StructuredContent) != `{"verdict":"good","score":7}` {
+		t.Errorf("answered: %s", r.StructuredContent)
+	}
+
+	p, q = w.submit("c6", "ask_user", `{"question":"Which door?","options":["red","blue"]}`)
+	c.open(q)
+	c.do(chromedp.Click("input[name=choice][value='1']"))
+	c.shot("asked")
+	c.do(chromedp.Click("#do-answer"))
+	c.sees("Your answer counts.")
+	if r := w.await(p); r.Text() != "blue" {
+		t.Errorf("answered: %+v", r)
+	}
+	c.do(chromedp.Navigate(c.at+"/decisions"), chromedp.WaitVisible(".card"))
+	c.shot("decisions")
+}
+
+func TestBrowserWithoutScript(t *testing.T) {
+	w := newWorld(t)
+	c := w.chrome()
+	p, _ := w.submit("c1", "deploy", `{"service":"shop"}`)
+	c.do(set(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}), chromedp.Navigate(c.at+"/"), chromedp.Click(".card"), chromedp.WaitVisible("#do-approve"),
+		chromedp.Click("#do-approve"), chromedp.WaitVisible("#said"))
+	if r := w.await(p); r.Text() != "deployed shop" {
+		t.Errorf("approved: %+v", r)
+	}
+}
+
+// From the list to the decision by keys alone; no key but Enter on a button decides.
+func TestBrowserKeyboard(t *testing.T) {
+	w := newWorld(t)
+	c := w.chrome()
+	p1, _ := w.submit("c1", "deploy", `{"service":"one"}`)
+	p2, _ := w.submit("c2", "deploy", `{"service":"two"}`)
+	c.do(chromedp.Reload(), chromedp.WaitVisible(".card"))
+	c.do(chromedp.KeyEvent("jjkj"), chromedp.KeyEvent("\r"), chromedp.WaitVisible("#do-approve"))
+	c.sees("two")
+	c.do(chromedp.KeyEvent("a"))
+	if got := c.eval("document.activeElement.id"); got != "do-approve" {
+		t.Errorf("a leads to %q", got)
+	}
+	c.shot("focus")
+	c.do(chromedp.KeyEvent("\r"))
+	c.sees("Your answer counts.")
+	if got := c.eval("document.activeElement.id"); got != "said" {
+		t.Errorf("after an answer the focus is on %q", got)
+	}
+	if r := w.await(p2); r.Text() != "deployed two" {
+		t.Errorf("approved: %+v", r)
+	}
+	c.do(chromedp.KeyEvent("u"), chromedp.WaitVisible(".questions .card"), chromedp.KeyEvent("?"))
+	c.sees("No key decides by itself")
+	c.do(chromedp.KeyEvent("/"), chromedp.KeyEvent("jone"))
+	if got := c.eval("document.getElementById('q').value"); !strings.HasSuffix(got, "jone") { // the tool types the key that moves there, too
+		t.Errorf("keys in a field are not text: %q", got)
+	}
+	c.do(chromedp.KeyEvent("\x1b"), chromedp.KeyEvent("j"), chromedp.KeyEvent("\r"), chromedp.WaitVisible("#reason"), chromedp.KeyEvent("d"),
+		chromedp.KeyEvent("no"), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"))
+	c.sees("The call is denied.")
+	if r := w.await(p1); !strings.Contains(r.Text(), "no") {
+		t.Errorf("denied: %+v", r)
+	}
+}
+
+// A field of a form that gets Enter must not press its first button, which approves.
+func TestBrowserEnterInField(t *testing.T) {
+	w := newWorld(t, func(c *toolkit.Config) { c.Permissions.Rules[0].Content = "" })
+	c := w.chrome()
+	_, q := w.submit("c1", "review", `{}`)
+	c.open(q)
+	c.do(chromedp.SetValue("#field-verdict", `"good"`), chromedp.SendKeys("#field-score", "7\r"))
+	<-time.After(300 * time.Millisecond)
+	if now, err := w.anna.Question(t.Context(), q.Question.RequestID); err != nil || now.Decided != nil {
+		t.Errorf("Enter answered: %+v, %v", now.Decided, err)
+	}
+}
+
+// T-145 in a real browser, on a phone and in the dark; nothing is wider than the screen.
+func TestBrowserUntrusted(t *testing.T) {
+	w := newWorld(t, func(c *toolkit.Config) {
+		c.Permissions = permission.Context{Mode: permission.Bypass, Rules: []permission.Rule{{Tool: "deploy", Behavior: permission.Ask}}}
 	})
-	d.do(ctx, chromedp.KeyEvent("?"), chromedp.WaitVisible("#help"), chromedp.KeyEvent("?"))
-	d.do(ctx, chromedp.KeyEvent("j"), chromedp.KeyEvent("j"), chromedp.KeyEvent("k"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("#approve"))
-	d.do(ctx, chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("section.decided"))
-	if r := d.result(p); r.Text() != `deployed {"service":"one"}` {
-		t.Errorf("first: %q", r.Text())
+	c := w.chrome()
+	hostile := `{"service":"<img src=x onerror='window.hit=1'>` + "\u202egnp.exe" + `\u001b[2J","note":"` + strings.Repeat("wide", 300) + `می` + "\u200c" + `خواهم","count":12}`
+	_, q := w.submit("c1", "deploy", hostile)
+	c.open(q)
+	for _, want := range []string{`\u202egnp.exe\u001b[2J`, "می\u200cخواهم", "onerror"} {
+		if c.eval(fmt.Sprintf("document.body.textContent.includes(%q)", want)) != "true" {
+			t.Errorf("the page does not show %q", want)
+		}
 	}
-	d.do(ctx, chromedp.KeyEvent("u"), chromedp.WaitVisible("#rows"), chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("#deny"))
-	d.do(ctx, chromedp.KeyEvent("d"), chromedp.KeyEvent("aduj no"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("section.decided"))
-	if r := d.result(q); r.Reason != events.ReasonDeniedByUser || !strings.Contains(r.Text(), "aduj no") {
-		t.Errorf("second: %s %q", r.Reason, r.Text())
+	if c.eval("window.hit") != "undefined" || c.eval("/[\\u202e\\u061c\\x1b]/.test(document.documentElement.innerHTML)") != "false" {
+		t.Error("untrusted text is on the page as it is")
 	}
-	if n := eval[int](ctx, d, "[...document.querySelectorAll('input:not([type=hidden]),select,textarea')].filter(e => !e.labels.length).length"); n != 0 {
-		t.Errorf("%d fields have no label", n)
+	c.shot("desktop")
+	for _, path := range []string{"/questions/" + q.Question.RequestID, "/", "/decisions"} {
+		c.do(chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile), chromedp.Navigate(c.at+path), chromedp.WaitVisible("h1"))
+		if got := c.eval("document.documentElement.scrollWidth"); got != "320" {
+			t.Errorf("%s is %s pixels wide on a screen of 320", path, got)
+		}
+	}
+	c.open(q)
+	c.shot("phone")
+	c.do(chromedp.EmulateViewport(1100, 900), set(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}))
+	c.open(q)
+	c.shot("dark")
+}
+
+// A page of another site can neither read the console nor decide: not by a form, not by a frame, not by
+// another name for the same address.
+func TestBrowserOtherSites(t *testing.T) {
+	w := newWorld(t)
+	_, q := w.submit("c1", "deploy", `{"service":"shop"}`)
+	path := "/questions/" + q.Question.RequestID
+	evil := w.site(`<form method="post" action="` + w.at + path + `/confirm"><input name="decision" value="approve"><input name="digest" value="` + q.Question.Digest +
+		`"></form><iframe src="` + w.at + path + `"></iframe>`)
+	c := w.chrome()
+	c.do(chromedp.Navigate(evil), chromedp.WaitReady("form"))
+	c.eval(fmt.Sprintf("fetch(%q,{credentials:'include'}).then(r=>window.got=r.status,()=>window.got='refused')", w.at+path))
+	for c.eval("window.got") == "undefined" {
+		<-time.After(10 * time.Millisecond)
+	}
+	if got := c.eval("window.got"); got != "refused" {
+		t.Errorf("another site reads the console: %s", got)
+	}
+	c.eval("document.forms[0].submit()")
+	c.sees("another")
+	_, port, _ := strings.Cut(strings.TrimPrefix(w.at, "http://"), ":")
+	c.do(chromedp.Navigate("http://rebound.localhost:" + port + path))
+	c.sees("not served under that name")
+	if now, err := w.anna.Question(t.Context(), q.Question.RequestID); err != nil || now.Decided != nil {
+		t.Errorf("it was decided: %+v, %v", now.Decided, err)
 	}
 }
 
-// A phone shows everything without scrolling sideways, and a question that is decided elsewhere says so.
-func TestBrowserOnAPhone(t *testing.T) {
-	d := newDesk(t)
-	ctx := d.chrome(500, 800)
-	d.do(ctx, chromedp.EmulateViewport(360, 740))
-	long := strings.Repeat("verylongword", 30)
-	id, _ := d.asked("c1", "deploy", `{"service":"`+long+`<b>x</b>\u202e"}`)
-	d.sees(ctx, "deploy")
-	wide := "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-	if eval[bool](ctx, d, wide) {
-		t.Error("the list scrolls sideways")
-	}
-	d.picture(ctx, "phone-list")
-	d.do(ctx, chromedp.Navigate(d.address("/question/"+id)), chromedp.WaitVisible("#approve"))
-	if eval[bool](ctx, d, wide) {
-		t.Error("the question scrolls sideways")
-	}
-	d.picture(ctx, "phone-question")
-	d.sees(ctx, `\u202e`)
-	if eval[int](ctx, d, "document.querySelectorAll('article b b, dd b, pre b').length") != 0 {
-		t.Error("markup of the call is markup of the page")
-	}
-	if code, _, _ := d.post(id, "confirm", map[string][]string{"decision": {"deny"}}); code != 200 {
-		t.Fatalf("deny: %d", code)
-	}
-	d.do(ctx, chromedp.WaitVisible("#meanwhile"))
+// site serves a page of somebody else.
+func (w *world) site(body string) string {
+	w.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(rw, body)
+	}))
+	w.Cleanup(s.Close)
+	return s.URL
 }

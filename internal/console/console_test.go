@@ -2,224 +2,267 @@ package console_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/toolwire/toolwire/events"
 	"github.com/toolwire/toolwire/internal/console"
+	"github.com/toolwire/toolwire/toolkit"
 )
 
-// Deciding works without a script: each answer is a form, and what became of it is on the page.
-func TestDecideWithoutScripts(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	id, p := d.asked("c1", "deploy", `{"service":"shop","replicas":3}`)
-	if _, page := d.get("/"); !strings.Contains(page, id) || !strings.Contains(page, "deploy") || !strings.Contains(page, "wants approval") {
-		t.Errorf("list: %s", page)
+// browser is a browser without JavaScript.
+type browser struct {
+	*world
+	http.Client
+}
+
+func (w *world) browser() *browser {
+	w.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		w.Fatal(err)
 	}
-	if _, page := d.get("/?tool=other"); strings.Contains(page, id) {
-		t.Error("the filter lets through another tool")
+	b := &browser{world: w, Client: http.Client{Jar: jar}}
+	w.Cleanup(b.CloseIdleConnections)
+	if status, body := b.get("/?token=" + token); status != http.StatusOK || strings.Contains(body, token) {
+		w.Fatalf("signing in: %d\n%s", status, body)
 	}
-	_, page := d.get("/question/" + id)
-	for _, want := range []string{"May deploy run?", "asked by <b>local</b>", "shop", "mode default", "allow deploy", "then the call is denied"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page of the question has no %q", want)
+	return b
+}
+
+func (b *browser) do(r *http.Request) (status int, body string) {
+	b.Helper()
+	resp, err := b.Do(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resp.StatusCode, string(all)
+}
+
+func (b *browser) request(method, path string, form url.Values) *http.Request {
+	b.Helper()
+	r, err := http.NewRequestWithContext(b.Context(), method, b.at+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	return r
+}
+
+func (b *browser) get(path string) (int, string) {
+	b.Helper()
+	return b.do(b.request(http.MethodGet, path, nil))
+}
+
+var hiddenInput = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+
+// fill is the form of a question with what a person put in.
+func (b *browser) fill(q events.OpenQuestion, pairs ...string) url.Values {
+	b.Helper()
+	_, body := b.get("/questions/" + q.Question.RequestID)
+	form := url.Values{}
+	for _, m := range hiddenInput.FindAllStringSubmatch(body, -1) {
+		form.Set(m[1], m[2])
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Add(pairs[i], pairs[i+1])
+	}
+	return form
+}
+
+func (b *browser) post(q events.OpenQuestion, what string, pairs ...string) (int, string) {
+	b.Helper()
+	return b.do(b.request(http.MethodPost, "/questions/"+q.Question.RequestID+"/"+what, b.fill(q, pairs...)))
+}
+
+func contains(t *testing.T, body string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not have %q:\n%s", want, body)
 		}
 	}
-	code, at, page := d.post(id, "confirm", url.Values{"decision": {"approve"}, "input": {`{"service":"shop","replicas":3}`}})
-	if code != http.StatusOK || !strings.HasSuffix(at, "?said=accepted") || !strings.Contains(page, "Your answer decided the question") || !strings.Contains(page, "approved") {
-		t.Errorf("approve: %d at %s: %s", code, at, page)
-	}
-	if r := d.result(p); r.Text() != `deployed {"service":"shop","replicas":3}` {
-		t.Errorf("got %s %q", r.Reason, r.Text())
-	}
-	code, _, page = d.post(id, "confirm", url.Values{"decision": {"deny"}})
-	if code != http.StatusConflict || !strings.Contains(page, "decided already") {
-		t.Errorf("too late: %d: %s", code, page)
-	}
-	if _, page := d.get("/decisions"); !strings.Contains(page, id) || !strings.Contains(page, "by alice") {
-		t.Errorf("decisions: %s", page)
-	}
 }
 
-// Arguments are changed on the page, what is wrong with them is said there, and what was typed stays.
-func TestChangeArguments(t *testing.T) {
+func TestApprove(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	id, p := d.asked("c1", "deploy", `{ "service" : "shop" }`)
-	code, _, page := d.post(id, "confirm", url.Values{"decision": {"approve"}, "input": {`{"service":`}, "reason": {"a reason"}})
-	if code != http.StatusUnprocessableEntity || !strings.Contains(page, "no JSON") || !strings.Contains(page, "{&#34;service&#34;:</textarea>") || !strings.Contains(page, "a reason") {
-		t.Errorf("broken JSON: %d: %s", code, page)
+	w := newWorld(t)
+	b := w.browser()
+	const input = `{ "service" : "shop","count":7 }`
+	p, q := w.submit("c1", "deploy", input)
+	_, list := b.get("/?q=SHOP")
+	contains(t, list, `href="/questions/`+q.Question.RequestID, "asked by local", "23 h")
+	_, page := b.get("/questions/" + q.Question.RequestID)
+	contains(t, page, `{ &#34;service&#34; : &#34;shop&#34;,&#34;count&#34;:7 }`, "reply-7", q.Question.Definition, q.Question.Digest, "the call is denied",
+		`Deploys a service.<span class="esc" title="a character that does not show">\u202e</span> Trust me.`)
+	status, page := b.post(q, "confirm", "decision", "approve", "input", input)
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
 	}
-	code, _, page = d.post(id, "confirm", url.Values{"decision": {"approve"}, "input": {`{"service":7}`}})
-	if code != http.StatusConflict || !strings.Contains(page, "do not fit the tool") {
-		t.Errorf("arguments that do not fit: %d: %s", code, page)
+	contains(t, page, "Your answer counts.", "The call is approved.", "<strong>approved</strong> by anna")
+	if r := w.await(p); r.Text() != "deployed shop" {
+		t.Errorf("result: %+v", r)
 	}
-	code, _, page = d.post(id, "confirm", url.Values{"decision": {"approve"}, "input": {"{\r\n \"service\":\"other\"}"}, "rule": {"0"}, "scope": {"session"}})
-	if code != http.StatusOK {
-		t.Fatalf("changed: %d: %s", code, page)
+	_, past := b.get("/decisions")
+	contains(t, past, q.Question.RequestID, "by anna")
+	status, page = b.do(b.request(http.MethodPost, "/questions/"+q.Question.RequestID+"/confirm", b.fillAgain(q, "decision", "deny")))
+	if status != http.StatusConflict {
+		t.Errorf("denying later: status %d", status)
 	}
-	if r := d.result(p); code != http.StatusOK || r.Text() != `deployed {"service":"other"}` {
-		t.Errorf("changed: %d, %q", code, r.Text())
-	}
-	// The rule that came along lets the next one run.
-	if r := d.result(d.submit("c2", "deploy", `{"service":"x"}`)); r.Reason != events.ReasonOK {
-		t.Errorf("with the rule: %s", r.Reason)
-	}
+	contains(t, page, "already_decided")
 }
 
-// A denial brings its reason to the model.
-func TestDeny(t *testing.T) {
+// fillAgain is a form of a page that is still open after the decision.
+func (b *browser) fillAgain(q events.OpenQuestion, pairs ...string) url.Values {
+	form := b.fill(q, pairs...)
+	_, open := b.submit("other", "deploy", `{"service":"x"}`)
+	form.Set("csrf", b.fill(open).Get("csrf"))
+	form.Set("digest", q.Question.Digest)
+	return form
+}
+
+func TestEditAndDeny(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	id, p := d.asked("c1", "deploy", `{"service":"shop"}`)
-	code, _, page := d.post(id, "confirm", url.Values{"decision": {"deny"}, "reason": {"not on a Friday"}})
-	if code != http.StatusOK || !strings.Contains(page, "denied") || !strings.Contains(page, "not on a Friday") {
-		t.Errorf("deny: %d: %s", code, page)
+	w := newWorld(t)
+	b := w.browser()
+	p, q := w.submit("c1", "deploy", `{"service":"shop"}`)
+	status, page := b.post(q, "confirm", "decision", "edit", "input", `{"service":"till",}`)
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("bad JSON: status %d", status)
 	}
-	if r := d.result(p); r.Reason != events.ReasonDeniedByUser || !strings.Contains(r.Text(), "not on a Friday") {
-		t.Errorf("got %s %q", r.Reason, r.Text())
+	contains(t, page, "The arguments are no JSON", `{&#34;service&#34;:&#34;till&#34;,}</textarea>`)
+	status, page = b.post(q, "confirm", "decision", "approve", "input", `{"service":"till"}`)
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("approved with other arguments in sight: status %d", status)
+	}
+	contains(t, page, "The arguments were changed")
+	status, page = b.post(q, "confirm", "decision", "edit", "input", `{"service":5}`)
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("arguments that do not fit: status %d", status)
+	}
+	contains(t, page, "invalid_input", `{&#34;service&#34;:5}</textarea>`)
+	_, page = b.post(q, "confirm", "decision", "edit", "input", "{\r\n\"service\":\"till\"}")
+	contains(t, page, "Your answer counts.", "Approved with these arguments instead")
+	if r := w.await(p); r.Text() != "deployed till" {
+		t.Errorf("result: %+v", r)
+	}
+
+	p, q = w.submit("c2", "deploy", `{"service":"shop"}`)
+	_, page = b.post(q, "confirm", "decision", "deny", "reason", "not on a Friday")
+	contains(t, page, "The call is denied.", "not on a Friday")
+	if r := w.await(p); r.Reason != events.ReasonDeniedByUser || !strings.Contains(r.Text(), "not on a Friday") {
+		t.Errorf("result: %+v", r)
 	}
 }
 
-// A result is given by fields made of its schema, as JSON, as text, or by one of the options.
-func TestAnswerOutside(t *testing.T) {
+func TestExternal(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	id, p := d.asked("c1", "survey", `{}`)
-	_, page := d.get("/question/" + id)
-	for _, want := range []string{"What is the result of survey?", `name="f:stars"`, "Happy?", "<option >M</option>"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the form has no %q", want)
-		}
+	w := newWorld(t)
+	b := w.browser()
+	p, q := w.submit("c1", "review", `{"what":"a door"}`)
+	status, page := b.post(q, "answer", "f.verdict", `"good"`, "f.score", "many", "f.note", "kept")
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("status %d", status)
 	}
-	code, _, page := d.post(id, "answer", url.Values{"f:stars": {"many"}, "state": {"success"}})
-	if code != http.StatusUnprocessableEntity || !strings.Contains(page, "no number") || !strings.Contains(page, `value="many"`) {
-		t.Errorf("no number: %d: %s", code, page)
+	contains(t, page, "is no integer", ">\nkept</textarea>", `<option value="&#34;good&#34;" selected>good</option>`)
+	status, page = b.post(q, "answer", "structured", `{"verdict":"fine"}`)
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("result that does not fit: status %d", status)
 	}
-	d.post(id, "answer", url.Values{"f:stars": {"12345678901234567890"}, "f:happy": {"true"}, "f:size": {"M"}, "state": {"success"}})
-	if r := d.result(p); string(r.StructuredContent) != `{"happy":true,"stars":12345678901234567890,"size":"M"}` {
-		t.Errorf("got %s %s", r.Reason, r.StructuredContent)
+	contains(t, page, "invalid_result", `{&#34;verdict&#34;:&#34;fine&#34;}</textarea>`)
+	_, page = b.post(q, "answer", "f.verdict", `"good"`, "f.score", "12345678901234567890", "state", "success")
+	contains(t, page, "Your answer counts.")
+	if r := w.await(p); string(r.StructuredContent) != `{"verdict":"good","score":12345678901234567890}` {
+		t.Errorf("result: %s", r.StructuredContent)
 	}
-	id, p = d.asked("c2", "ask_user", `{"question":"Which one?","options":["this","that"]}`)
-	if _, page := d.get("/question/" + id); !strings.Contains(page, "<h1>Which one?</h1>") || !strings.Contains(page, `value="that"`) {
-		t.Errorf("ask_user: %s", page)
+
+	p, q = w.submit("c2", "ask_user", `{"question":"Which door?","options":["red","blue"]}`)
+	_, page = b.get("/questions/" + q.Question.RequestID)
+	contains(t, page, "Which door?", `name="choice" value="1"`, "Or in your own words")
+	_, page = b.post(q, "answer", "choice", "1")
+	contains(t, page, "Your answer counts.")
+	if r := w.await(p); r.Text() != "blue" {
+		t.Errorf("result: %+v", r)
 	}
-	d.post(id, "answer", url.Values{"option": {"that"}, "state": {"success"}})
-	if r := d.result(p); r.Text() != "that" {
-		t.Errorf("got %q", r.Text())
-	}
-	id, p = d.asked("c3", "ask_user", `{"question":"Why?"}`)
-	if code, _, _ := d.post(id, "answer", url.Values{"state": {"success"}}); code != http.StatusUnprocessableEntity {
-		t.Errorf("an empty answer: %d", code)
-	}
-	d.post(id, "answer", url.Values{"text": {"do not\r\nknow"}, "state": {"error"}})
-	if r := d.result(p); r.Text() != "do not\nknow" || r.Reason != events.ReasonToolError {
-		t.Errorf("got %s %q", r.Reason, r.Text())
+
+	p, q = w.submit("c3", "review", `{}`)
+	b.post(q, "answer", "state", "error", "content", "nobody here")
+	if r := w.await(p); !r.IsError || r.Text() != "nobody here" {
+		t.Errorf("result: %+v", r)
 	}
 }
 
-// What could hide or reorder text is shown (T-145), markup is text, and long values are whole.
+// Whoever asked may not answer, and is told so rather than shown buttons. Two people have to approve.
+func TestQuorumAndOwnCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *toolkit.Config) { c.Approvals = []toolkit.Approval{{Tools: []string{"*"}, Quorum: 2}} })
+	b := w.browser()
+	_, q := w.submit("c1", "deploy", `{"service":"shop"}`)
+	_, page := b.post(q, "confirm", "decision", "approve")
+	contains(t, page, "Your answer is counted.", "1 more person is needed", "Approved by", "1 of 2 people")
+
+	p, err := w.anna.Submit(t.Context(), turnOf("own", "deploy", `{"service":"shop"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	w.until(func() bool { _, page = b.get("/?q=own-session"); return strings.Contains(page, "not yours to answer") })
+	id := regexp.MustCompile(`/questions/([^"]+)"`).FindStringSubmatch(page)[1]
+	_, page = b.get("/questions/" + id)
+	contains(t, page, "You cannot answer it: you asked for this call")
+	if strings.Contains(page, "do-approve") {
+		t.Error("a button that cannot work")
+	}
+}
+
+// T-145, and what no browser may take for markup.
 func TestUntrustedText(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	long := strings.Repeat("0123456789", 1000)
-	id, _ := d.asked("c1", "deploy", `{"service":"a\u202eb`+"\u202e\u061c\u200b\U000e0041"+`<script>alert(1)</script>`+long+`"}`)
-	_, page := d.get("/question/" + id)
-	for _, bad := range []string{"\u202e", "\u061c", "\u200b", "\U000e0041", "<script>alert"} {
-		if strings.Contains(page, bad) {
-			t.Errorf("the page has %q", bad)
-		}
+	w := newWorld(t)
+	b := w.browser()
+	long := strings.Repeat("x", 5000) + "END"
+	_, q := w.submit("c1", "deploy", `{"service":"<script>alert(1)</script>\u202e\u001b[31m","note":"`+long+"\u061c\U000e0041می\u200cخواهم\"}")
+	_, page := b.get("/questions/" + q.Question.RequestID)
+	contains(t, page, "&lt;script&gt;alert(1)&lt;/script&gt;", `>\u202e</span>`, `>\u001b</span>[31m`, `>\u061c</span>`, `>\U000e0041</span>`,
+		"می\u200cخواهم", "END", "2 characters that do not show", `\u061c\udb40\udc41می`, "5,0")
+	if strings.Contains(page, "<script>alert") || strings.ContainsAny(page, "\u202e\u061c\x1b\U000e0041") {
+		t.Error("untrusted text reached the page as it is")
 	}
-	for _, want := range []string{`\u202e`, `\u061c`, `\u200b`, `\U000e0041`, "&lt;script&gt;", long} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page has no %.20q", want)
-		}
-	}
-	// What the field has in it, sent back unchanged, is the call as it was asked about.
-	_, rest, _ := strings.Cut(page, `class="code">`)
-	field, _, _ := strings.Cut(rest, "</textarea>")
-	if !strings.Contains(field, `\udb40\udc41`) || strings.Contains(field, "\U000e0041") {
-		t.Errorf("the field to edit: %.200s", field)
+	_, list := b.get("/?q=%E2%80%AE%22%3E%3Cscript%3E")
+	if strings.Contains(list, "\u202e") || strings.Contains(list, `"><script>`) {
+		t.Error("the filter shows what it was given as it is")
 	}
 }
 
-// Who has no token, asks under another name, or sends a form that is not ours, is refused.
-func TestRefusedRequests(t *testing.T) {
+func TestNew(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	id, p := d.asked("c1", "deploy", `{"service":"shop"}`)
-	ask := func(method, path string, body url.Values, change func(*http.Request)) int {
-		r, err := http.NewRequestWithContext(t.Context(), method, d.address(path), strings.NewReader(body.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if method == http.MethodPost {
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		}
-		u, _ := url.Parse(d.address("/"))
-		for _, c := range d.http.Jar.Cookies(u) {
-			r.AddCookie(c)
-		}
-		change(r)
-		reply, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = reply.Body.Close() }()
-		if h := reply.Header; h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") || h.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: headers %v", method, path, h)
-		}
-		return reply.StatusCode
-	}
-	_, page := d.get("/question/" + id)
-	good := url.Values{"csrf": {hidden(page, "csrf")}, "digest": {hidden(page, "digest")}, "decision": {"approve"}}
-	bad := url.Values{"digest": good["digest"], "decision": {"approve"}, "csrf": {"x"}}
-	confirm := "/question/" + id + "/confirm"
-	nothing := func(*http.Request) {}
-	for name, c := range map[string]struct {
-		method, path string
-		body         url.Values
-		change       func(*http.Request)
-		want         int
-	}{
-		"no cookie":              {"GET", "/", nil, func(r *http.Request) { r.Header.Del("Cookie") }, http.StatusUnauthorized},
-		"another token":          {"GET", "/?token=wrong", nil, nothing, http.StatusUnauthorized},
-		"another cookie":         {"GET", "/", nil, func(r *http.Request) { r.Header.Set("Cookie", "toolwire_console=x") }, http.StatusUnauthorized},
-		"the token as a bearer":  {"GET", "/", nil, func(r *http.Request) { r.Header.Del("Cookie"); r.Header.Set("Authorization", "Bearer "+token) }, http.StatusOK},
-		"another name (rebound)": {"GET", "/", nil, func(r *http.Request) { r.Host = "evil.example:80" }, http.StatusMisdirectedRequest},
-		"from another site":      {"POST", confirm, good, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
-		"of another origin":      {"POST", confirm, good, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, http.StatusForbidden},
-		"a form that is forged":  {"POST", confirm, bad, nothing, http.StatusForbidden},
-		"no cookie, good form":   {"POST", confirm, good, func(r *http.Request) { r.Header.Del("Cookie") }, http.StatusUnauthorized},
-		"too large":              {"POST", confirm, url.Values{"input": {strings.Repeat("x", 21<<20)}}, nothing, http.StatusBadRequest},
-		"no such question":       {"GET", "/question/nope", nil, nothing, http.StatusNotFound},
-		"no such page":           {"GET", "/nope", nil, nothing, http.StatusNotFound},
+	for name, cfg := range map[string]console.Config{
+		"actor":   {},
+		"token":   {Actor: "anna", Token: "short"},
+		"address": {Actor: "anna", Addr: "nowhere"},
 	} {
-		if got := ask(c.method, c.path, c.body, c.change); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
-	}
-	if s, err := d.agent.Status(t.Context(), "s", p.Turn()); err != nil || s.Calls[0].State != events.CallAsking {
-		t.Errorf("a refused request decided: %+v, %v", s, err)
-	}
-}
-
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	for name, cfg := range map[string]console.Config{"short token": {Token: "x"}, "no port": {Addr: "127.0.0.1"}} {
 		if _, err := console.New(nil, cfg); !errors.Is(err, console.ErrConfig) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	d := newDesk(t)
-	other, err := console.New(nil, console.Config{Addr: d.page.Addr()})
+	w := newWorld(t)
+	other, err := console.New(nil, console.Config{Actor: "anna", Addr: w.console.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Run(t.Context()); !errors.Is(err, console.ErrListen) || !strings.Contains(err.Error(), "taken") {
-		t.Errorf("a taken address: %v", err)
+	if err := other.Run(t.Context()); !errors.Is(err, console.ErrListen) || !strings.Contains(err.Error(), "taken") || other.URL() != "" {
+		t.Errorf("a taken address: %v, %s", err, other.URL())
 	}
 }

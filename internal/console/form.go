@@ -2,276 +2,181 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/toolwire/toolwire/events"
-	"github.com/toolwire/toolwire/internal/show"
+	"github.com/toolwire/toolwire/toolkit"
 )
 
-// editable is JSON for a text field: what a person could not see stands there as an escape, which JSON
-// takes for the same.
-func editable(raw json.RawMessage) string {
-	var b strings.Builder
-	for _, r := range string(raw) {
-		if r < 0x80 || show.Text(string(r)) == string(r) {
-			b.WriteRune(r)
-			continue
-		}
-		if r > 0xffff {
-			hi, lo := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
-			continue
-		}
-		fmt.Fprintf(&b, `\u%04x`, r)
-	}
-	return b.String()
+// field is one property of the result that a question asks for.
+type field struct {
+	Name, Label, Help string
+	Kind              string   // string, text, integer, number, boolean, choice
+	Choices           []string // as JSON, of a choice
+	Required          bool
+	Value             string // as typed
 }
 
-// lines undoes what browsers do to line ends in forms.
-func lines(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+// ID is that of its input.
+func (f field) ID() string { return "field-" + events.Token(f.Name) }
+
+// Input is the name of its input.
+func (f field) Input() string { return "f." + f.Name }
+
+// property is what is read of a schema's property.
+type property struct {
+	Type        string            `json:"type"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+	Enum        []json.RawMessage `json:"enum"`
+	MaxLength   *int              `json:"maxLength"`
 }
 
-// changed are the arguments that were typed; nil: they are those that were asked about.
-func changed(typed string, asked json.RawMessage) (json.RawMessage, error) {
-	typed = lines(typed)
-	if typed == lines(editable(asked)) {
-		return nil, nil
-	}
-	raw := json.RawMessage(strings.TrimSpace(typed))
-	if err := events.CheckJSON(raw); err != nil {
-		return nil, fmt.Errorf("the arguments are no JSON: %s", strings.TrimPrefix(err.Error(), events.ErrMalformed.Error()+": "))
-	}
-	if raw[0] != '{' {
-		return nil, errors.New("the arguments must be a JSON object, in braces")
-	}
-	return raw, nil
-}
+const maxFields = 30
 
-// confirm takes the form of an approval or a denial.
-func (c *Console) confirm(w http.ResponseWriter, r *http.Request) {
-	c.take(w, r, func(ctx context.Context, q events.QuestionReply, form url.Values) (events.AnswerJudged, error) {
-		a := events.UserConfirmResult{Digest: form.Get("digest"), Reason: lines(form.Get("reason"))}
-		switch form.Get("decision") {
-		case events.Refuse:
-			a.Decision = events.Refuse
-			return c.client.Confirm(ctx, q.OpenQuestion, a)
-		case events.Approve:
-		default:
-			return events.AnswerJudged{}, errors.New("neither approved nor denied: use one of the two buttons")
-		}
-		a.Decision = events.Approve
-		var err error
-		if a.Input, err = changed(form.Get("input"), q.Question.Call.Input); err != nil {
-			return events.AnswerJudged{}, err
-		}
-		for _, v := range form["rule"] {
-			i, err := strconv.Atoi(v)
-			if err != nil || i < 0 || i >= len(q.Question.Suggestions) {
-				return events.AnswerJudged{}, errors.New("a rule that was not suggested")
-			}
-			a.Rules = append(a.Rules, q.Question.Suggestions[i])
-		}
-		if a.Rules != nil {
-			a.Scope = form.Get("scope")
-		}
-		return c.client.Confirm(ctx, q.OpenQuestion, a)
-	})
-}
-
-// answer takes the form of a result.
-func (c *Console) answer(w http.ResponseWriter, r *http.Request) {
-	c.take(w, r, func(ctx context.Context, q events.QuestionReply, form url.Values) (events.AnswerJudged, error) {
-		a := events.ExternalExecutionResult{Digest: form.Get("digest"), State: events.State(form.Get("state"))}
-		if option := form.Get("option"); option != "" {
-			a.Content = []events.Content{events.Text(option)}
-			return c.client.Answer(ctx, q.OpenQuestion, a)
-		}
-		if text := lines(form.Get("text")); text != "" {
-			a.Content = []events.Content{events.Text(text)}
-		}
-		var err error
-		if a.StructuredContent, err = structured(form, q.Question.ResultSchema); err != nil {
-			return events.AnswerJudged{}, err
-		}
-		if len(a.Content) == 0 && a.StructuredContent == nil {
-			return events.AnswerJudged{}, errors.New("the answer is empty: give a text, or structured content")
-		}
-		return c.client.Answer(ctx, q.OpenQuestion, a)
-	})
-}
-
-// take reads a question, has an answer made of the form, and shows what became of it. A refused answer
-// shows the page again, with what was typed.
-func (c *Console) take(w http.ResponseWriter, r *http.Request, say func(context.Context, events.QuestionReply, url.Values) (events.AnswerJudged, error)) {
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
-	defer cancel()
-	reply, err := c.client.Question(ctx, r.PathValue("request"))
-	if err != nil {
-		c.trouble(w, r, err)
-		return
-	}
-	judged, err := say(ctx, reply, r.PostForm)
-	if err == nil && judged.Judgement != events.JudgedRefused {
-		http.Redirect(w, r, "/question/"+url.PathEscape(reply.Question.RequestID)+"?said="+url.QueryEscape(judged.Judgement), http.StatusSeeOther)
-		return
-	}
-	code, text := http.StatusConflict, judged.Text
-	if err != nil {
-		code, text = http.StatusUnprocessableEntity, err.Error()
-	}
-	if again, err := c.client.Question(ctx, reply.Question.RequestID); err == nil {
-		reply = again
-	}
-	page := c.questionPage(r, reply)
-	page.Error = visible(text)
-	page.typed(r.PostForm)
-	c.render(w, code, "question", "layout", page)
-}
-
-// typed keeps what was typed.
-func (p *questionPage) typed(form url.Values) {
-	if form.Has("input") {
-		p.Input = lines(form.Get("input"))
-	}
-	p.Reason, p.Text, p.Struct, p.Ended = lines(form.Get("reason")), lines(form.Get("text")), lines(form.Get("structured")), form.Get("state")
-	for _, v := range form["rule"] {
-		if i, err := strconv.Atoi(v); err == nil && i >= 0 && i < len(p.Suggestions) {
-			p.Suggestions[i].Checked = true
-		}
-	}
-	if s := form.Get("scope"); s != "" {
-		p.Scope = s
-	}
-	for i := range p.Inputs {
-		p.Inputs[i].Value = form.Get("f:" + p.Inputs[i].key)
-	}
-}
-
-// input is a field made of a property of a schema.
-type input struct {
-	Name, Label, Hint, Type, Value string // Type: text, number, checkbox or select
-	Options                        []string
-	Required                       bool
-
-	key string
-}
-
-// maxInputs is the most properties that become fields; a larger schema is answered as JSON.
-const maxInputs = 20
-
-// inputsOf makes fields of a schema whose properties are all simple; nil: it is answered as JSON.
-func inputsOf(schema json.RawMessage) []input {
+// fields makes a form of a schema whose properties are all simple; nil: it has others.
+func fields(schema json.RawMessage) []field {
 	var s struct {
+		Type       string          `json:"type"`
 		Properties json.RawMessage `json:"properties"`
 		Required   []string        `json:"required"`
 	}
-	if json.Unmarshal(schema, &s) != nil {
+	if len(schema) == 0 || json.Unmarshal(schema, &s) != nil || s.Type != "object" || len(s.Properties) == 0 {
 		return nil
 	}
-	keys, values, err := object(s.Properties)
-	if err != nil || len(keys) == 0 || len(keys) > maxInputs {
+	dec := json.NewDecoder(bytes.NewReader(s.Properties))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil
 	}
-	out := make([]input, len(keys))
-	for i, k := range keys {
-		var p struct {
-			Type        string   `json:"type"`
-			Title       string   `json:"title"`
-			Description string   `json:"description"`
-			Enum        []string `json:"enum"`
-		}
-		if json.Unmarshal(values[i], &p) != nil {
+	var out []field
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
 			return nil
 		}
-		in := input{Name: "f:" + k, Label: visible(k), Hint: visible(p.Description), Type: "text", key: k}
-		if p.Title != "" {
-			in.Label = visible(p.Title)
-		}
-		switch {
-		case len(p.Enum) > 0:
-			in.Type, in.Options = "select", p.Enum
-		case p.Type == "string":
-		case p.Type == "number", p.Type == "integer":
-			in.Type = "number"
-		case p.Type == "boolean":
-			in.Type = "checkbox"
-		default:
+		name, _ := key.(string)
+		var p property
+		if dec.Decode(&p) != nil || len(out) == maxFields {
 			return nil
 		}
-		for _, name := range s.Required {
-			in.Required = in.Required || name == k && in.Type != "checkbox"
+		f, ok := newField(name, p)
+		if !ok {
+			return nil
 		}
-		out[i] = in
+		for _, r := range s.Required {
+			f.Required = f.Required || r == name
+		}
+		out = append(out, f)
 	}
 	return out
 }
 
-// structured is the structured content of an answer: of the fields, or as JSON; nil: none.
-func structured(form url.Values, schema json.RawMessage) (json.RawMessage, error) {
-	inputs := inputsOf(schema)
-	if raw := strings.TrimSpace(lines(form.Get("structured"))); raw != "" || inputs == nil {
-		if raw == "" {
-			return nil, nil
+func newField(name string, p property) (field, bool) {
+	f := field{Name: name, Label: p.Title, Help: p.Description, Kind: p.Type}
+	if f.Label == "" {
+		f.Label = name
+	}
+	switch {
+	case len(p.Enum) > 0:
+		f.Kind = "choice"
+		for _, v := range p.Enum {
+			f.Choices = append(f.Choices, string(v))
 		}
-		if err := events.CheckJSON([]byte(raw)); err != nil {
-			return nil, fmt.Errorf("the structured content is no JSON: %s", strings.TrimPrefix(err.Error(), events.ErrMalformed.Error()+": "))
-		}
-		return json.RawMessage(raw), nil
+	case p.Type == "string" && (p.MaxLength == nil || *p.MaxLength > 100):
+		f.Kind = "text"
+	case p.Type == "string", p.Type == "integer", p.Type == "number", p.Type == "boolean":
+	default:
+		return f, false
+	}
+	return f, true
+}
+
+// Says is what a choice means, for people.
+func (field) Says(choice string) string {
+	var s string
+	if json.Unmarshal([]byte(choice), &s) == nil && s != "" {
+		return s
+	}
+	return choice
+}
+
+// fill takes what was typed, and makes the object of it.
+func fill(all []field, form url.Values) (json.RawMessage, error) {
+	for i := range all { // all of it is kept, whatever is wrong with some of it
+		all[i].Value = typed(form.Get(all[i].Input()))
 	}
 	var b bytes.Buffer
 	b.WriteByte('{')
-	for _, in := range inputs {
-		value := lines(form.Get(in.Name))
-		if value == "" && in.Type != "checkbox" {
+	for i := range all {
+		f := all[i]
+		v, err := f.value()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Label, err)
+		}
+		if v == nil {
 			continue
 		}
 		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
-		writeText(&b, in.key)
-		b.WriteByte(':')
-		switch in.Type {
-		case "checkbox":
-			b.WriteString(strconv.FormatBool(value != ""))
-		case "number":
-			if events.CheckJSON([]byte(value)) != nil {
-				return nil, fmt.Errorf("%s is no number: %q", in.Label, value)
-			}
-			b.WriteString(value)
-		default:
-			writeText(&b, value)
+		name, err := json.Marshal(f.Name)
+		if err != nil {
+			return nil, err
 		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(v)
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
 }
 
-// writeText writes a string as JSON, which every string can be.
-func writeText(b *bytes.Buffer, s string) {
-	text, err := json.Marshal(s)
-	if err != nil {
-		text = []byte(`""`)
+// value is what was typed, as JSON; nil: nothing was, and nothing has to be.
+func (f field) value() (json.RawMessage, error) {
+	if f.Value == "" && (!f.Required || f.Kind != "string" && f.Kind != "text") {
+		if f.Required {
+			return nil, fmt.Errorf("%w: a value is needed", errTyped)
+		}
+		return nil, nil
 	}
-	b.Write(text)
+	switch f.Kind {
+	case "choice":
+		for _, c := range f.Choices {
+			if c == f.Value {
+				return json.RawMessage(c), nil
+			}
+		}
+		return nil, fmt.Errorf("%w: none of the choices", errTyped)
+	case "integer", "number":
+		var n json.Number
+		if err := json.Unmarshal([]byte(f.Value), &n); err != nil || strings.HasPrefix(f.Value, `"`) || f.Kind == "integer" && strings.ContainsAny(n.String(), ".eE") {
+			return nil, fmt.Errorf("%w: %q is no %s", errTyped, f.Value, f.Kind)
+		}
+		return json.RawMessage(n.String()), nil
+	case "boolean":
+		v, err := strconv.ParseBool(f.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%w: neither yes nor no", errTyped)
+		}
+		return json.Marshal(v)
+	}
+	return json.Marshal(f.Value)
 }
 
-// askUser reads the arguments of the tool by which a model asks its user.
-func askUser(raw json.RawMessage) (question string, options []string) {
-	var in struct {
-		Question string   `json:"question"`
-		Options  []string `json:"options"`
+// asked is what ask_user asks.
+type asked struct {
+	Question string   `json:"question"`
+	Options  []string `json:"options"`
+}
+
+func askedUser(q events.Question) *asked {
+	var a asked
+	if q.Call.Name != toolkit.AskUser || q.Kind != events.KindExternal || json.Unmarshal(q.Call.Input, &a) != nil || a.Question == "" {
+		return nil
 	}
-	if json.Unmarshal(raw, &in) != nil {
-		return "", nil
-	}
-	return visible(in.Question), in.Options
+	return &a
 }
