@@ -11,7 +11,7 @@ LINT     := bin/golangci-lint
 GOFUMPT  := bin/gofumpt
 
 # Directories of all packages with goroutines worth stressing, as far as they exist.
-STRESSED := $(foreach d,workers dispatcher agent internal/jet,$(if $(wildcard $(d)/*.go),./$(d)/...))
+STRESSED := $(foreach d,workers dispatcher agent internal/jet internal/console,$(if $(wildcard $(d)/*.go),./$(d)/...))
 
 .PHONY: help
 help: ## show this list
@@ -82,6 +82,10 @@ tour: ## repeat docs/tour.md with the plain nats CLI (needs network once, to ins
 .PHONY: cluster
 cluster: ## test on three servers, in real time
 	$(GO) test -tags cluster -count=1 ./test/cluster
+
+.PHONY: chromium
+chromium: ## test the console in a real browser (needs Chromium in the path, or named in CHROMIUM)
+	$(GO) test -tags chromium -count=1 -run Browser ./internal/console
 
 .PHONY: examples
 examples: ## test the examples, which are modules of their own

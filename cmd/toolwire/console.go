@@ -60,6 +60,9 @@ func (a *app) console(ctx context.Context, f consoleFlags, join joinFlags) error
 		if err != nil {
 			return service{}, err
 		}
+		if err := a.namesPerson(string(actor)); err != nil {
+			return service{}, err
+		}
 		c, err := agent.New(l.Conn, agent.Config{Agent: actor, Prefix: a.prefix(), Logger: log})
 		if err != nil {
 			return service{}, err
@@ -71,6 +74,15 @@ func (a *app) console(ctx context.Context, f consoleFlags, join joinFlags) error
 		}
 		return consoleService(page, c, func() { a.print("Open %s\n", page.URL()) }), nil
 	})
+}
+
+// namesPerson refuses a console in the name of agents that nobody chose: nobody may answer for calls of his own.
+func (a *app) namesPerson(actor string) error {
+	chosen := a.setting(a.actor, "TOOLWIRE_ACTOR") != "" || a.conn.agent != "" || a.held.Name != ""
+	if chosen || actor != "" && actor != string(agent.DefaultAgent) {
+		return nil
+	}
+	return usagef("who answers? give a name with --actor: %q is that of agents, and nobody answers for calls of his own", agent.DefaultAgent)
 }
 
 // newConsole makes the page of a client.

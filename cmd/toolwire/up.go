@@ -191,6 +191,9 @@ func (a *app) consoleIn(in *inside, f consoleFlags, log zerolog.Logger) (service
 	if actor == "" {
 		actor = a.userName()
 	}
+	if a.namesPerson(actor) != nil {
+		actor = "approver" // the user of this machine has no name of his own
+	}
 	nc, err := in.connect("console", jet.RoleApprover, actor)
 	if err != nil {
 		return service{}, fmt.Errorf("console: %w; give another name with --actor, or --console off", err)

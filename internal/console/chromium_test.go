@@ -88,16 +88,31 @@ func (c *chrome) eval(js string) string {
 	return s
 }
 
+// becomes waits until an expression is what it should be.
+func (c *chrome) becomes(js, want string) {
+	c.Helper()
+	for end := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+		got := c.eval(js)
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			c.shot("failed")
+			c.Fatalf("%s is %s, want %s; the page shows\n%s", js, got, want, c.eval("document.body.innerText"))
+		}
+	}
+}
+
 // sees waits until the page has a text.
 func (c *chrome) sees(text string) {
 	c.Helper()
-	js := fmt.Sprintf("document.body?.innerText.includes(%q)", text)
-	for end := time.Now().Add(patience); c.eval(js) != "true"; <-time.After(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.shot("failed")
-			c.Fatalf("the page does not show %q but\n%s", text, c.eval("document.body.innerText"))
-		}
-	}
+	c.becomes(fmt.Sprintf("document.body?.innerText.includes(%q)", text), "true")
+}
+
+// ready waits until the script of the page is at work.
+func (c *chrome) ready() {
+	c.Helper()
+	c.becomes("document.documentElement.dataset.live", "1")
 }
 
 func (c *chrome) open(q events.OpenQuestion) {
@@ -126,9 +141,7 @@ func TestBrowserList(t *testing.T) {
 	w := newWorld(t)
 	c := w.chrome()
 	c.sees("Nobody waits for an answer.")
-	for c.eval("document.documentElement.dataset.live") != "1" {
-		<-time.After(10 * time.Millisecond)
-	}
+	c.ready()
 	c.eval("window.same = 1")
 	_, q := w.submit("c1", "deploy", `{"service":"shop","note":"first of three"}`)
 	c.sees("New question: deploy")
@@ -141,9 +154,7 @@ func TestBrowserList(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.sees("Decided: deploy")
-	for c.eval("document.querySelectorAll('.card').length") != "2" {
-		<-time.After(10 * time.Millisecond)
-	}
+	c.becomes("document.querySelectorAll('.card').length", "2")
 	if c.eval("window.same") != "1" {
 		t.Error("the page was loaded again")
 	}
@@ -236,29 +247,30 @@ func TestBrowserKeyboard(t *testing.T) {
 	p1, _ := w.submit("c1", "deploy", `{"service":"one"}`)
 	p2, _ := w.submit("c2", "deploy", `{"service":"two"}`)
 	c.do(chromedp.Reload(), chromedp.WaitVisible(".card"))
+	c.ready()
 	c.do(chromedp.KeyEvent("jjkj"), chromedp.KeyEvent("\r"), chromedp.WaitVisible("#do-approve"))
 	c.sees("two")
+	c.ready()
 	c.do(chromedp.KeyEvent("a"))
-	if got := c.eval("document.activeElement.id"); got != "do-approve" {
-		t.Errorf("a leads to %q", got)
-	}
+	c.becomes("document.activeElement.id", "do-approve")
 	c.shot("focus")
 	c.do(chromedp.KeyEvent("\r"))
 	c.sees("Your answer counts.")
-	if got := c.eval("document.activeElement.id"); got != "said" {
-		t.Errorf("after an answer the focus is on %q", got)
-	}
+	c.becomes("document.activeElement.id", "said")
 	if r := w.await(p2); r.Text() != "deployed two" {
 		t.Errorf("approved: %+v", r)
 	}
-	c.do(chromedp.KeyEvent("u"), chromedp.WaitVisible(".questions .card"), chromedp.KeyEvent("?"))
+	c.do(chromedp.KeyEvent("u"), chromedp.WaitVisible(".questions .card"))
+	c.ready()
+	c.do(chromedp.KeyEvent("?"))
 	c.sees("No key decides by itself")
 	c.do(chromedp.KeyEvent("/"), chromedp.KeyEvent("jone"))
 	if got := c.eval("document.getElementById('q').value"); !strings.HasSuffix(got, "jone") { // the tool types the key that moves there, too
 		t.Errorf("keys in a field are not text: %q", got)
 	}
-	c.do(chromedp.KeyEvent("\x1b"), chromedp.KeyEvent("j"), chromedp.KeyEvent("\r"), chromedp.WaitVisible("#reason"), chromedp.KeyEvent("d"),
-		chromedp.KeyEvent("no"), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"))
+	c.do(chromedp.KeyEvent("\x1b"), chromedp.KeyEvent("j"), chromedp.KeyEvent("\r"), chromedp.WaitVisible("#reason"))
+	c.ready()
+	c.do(chromedp.KeyEvent("d"), chromedp.KeyEvent("no"), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"))
 	c.sees("The call is denied.")
 	if r := w.await(p1); !strings.Contains(r.Text(), "no") {
 		t.Errorf("denied: %+v", r)
@@ -320,12 +332,7 @@ func TestBrowserOtherSites(t *testing.T) {
 	c := w.chrome()
 	c.do(chromedp.Navigate(evil), chromedp.WaitReady("form"))
 	c.eval(fmt.Sprintf("fetch(%q,{credentials:'include'}).then(r=>window.got=r.status,()=>window.got='refused')", w.at+path))
-	for c.eval("window.got") == "undefined" {
-		<-time.After(10 * time.Millisecond)
-	}
-	if got := c.eval("window.got"); got != "refused" {
-		t.Errorf("another site reads the console: %s", got)
-	}
+	c.becomes("window.got", "refused")
 	c.eval("document.forms[0].submit()")
 	c.sees("another")
 	_, port, _ := strings.Cut(strings.TrimPrefix(w.at, "http://"), ":")

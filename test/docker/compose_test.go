@@ -72,7 +72,7 @@ func start(t *testing.T, scale string) *fleet {
 		compose: append(composeCommand(t), "-p", fmt.Sprintf("toolwiretest%d", os.Getpid()),
 			"-f", "docker-compose.yml", "-f", "docker-compose.test.yml"),
 		// Port 0: any free one, since 4222 may be taken.
-		env: append(os.Environ(), "TOOLWIRE_TEST_CONTEXT="+dir, "TOOLWIRE_NATS_PORT=0", "DOCKER_BUILDKIT=0"),
+		env: append(os.Environ(), "TOOLWIRE_TEST_CONTEXT="+dir, "TOOLWIRE_NATS_PORT=0", "TOOLWIRE_CONSOLE_PORT=0", "DOCKER_BUILDKIT=0"),
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
