@@ -26,11 +26,14 @@ type fleet struct {
 	tb   testing.TB
 	stop func()
 
-	mu     sync.Mutex
-	ran    map[events.CallKey]int
-	asked  map[string]int // operations of the API
-	listed []events.ToolInfo
-	letter map[uint64]events.DeadLetter
+	replies sync.WaitGroup // being made
+
+	mu      sync.Mutex
+	stopped bool
+	ran     map[events.CallKey]int
+	asked   map[string]int // operations of the API
+	listed  []events.ToolInfo
+	letter  map[uint64]events.DeadLetter
 
 	revisions []uint64 // of the next pages of tools
 }
@@ -154,15 +157,22 @@ func (f *fleet) serve() (stop func()) {
 	} {
 		err := svc.AddEndpoint(op, micro.HandlerFunc(func(r micro.Request) {
 			f.mu.Lock()
-			f.asked[op]++
-			f.mu.Unlock()
-			go f.reply(r, answer)
+			defer f.mu.Unlock()
+			if f.asked[op]++; !f.stopped {
+				f.replies.Go(func() { f.reply(r, answer) })
+			}
 		}), micro.WithEndpointSubject(f.Prefix()+".api.*."+op))
 		if err != nil {
 			f.tb.Fatal(err)
 		}
 	}
-	return func() { _ = svc.Stop() }
+	return func() {
+		_ = svc.Stop()
+		f.mu.Lock()
+		f.stopped = true
+		f.mu.Unlock()
+		f.replies.Wait()
+	}
 }
 
 // reply publishes the answer itself: the request's own methods belong to the service's goroutine.
