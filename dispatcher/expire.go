@@ -58,6 +58,14 @@ func (d *Dispatcher) expireAsk(ctx context.Context, k events.CallKey, request st
 		if err != nil {
 			return false, err
 		}
+		// It may have been put just now, and given its time anew before that.
+		_, _, since, err := d.stagedTurn(ctx, k.Session, k.Turn)
+		if err != nil && !errors.Is(err, jet.ErrNone) {
+			return false, err
+		}
+		if since != revision {
+			return d.expireAsk(ctx, k, request, now, again)
+		}
 	}
 	_, at, err := d.bus.At(ctx, d.bus.InboxStream(), 1, d.bus.AnswersTo(k, request))
 	if err == nil && at.Before(*a.ExpiresAt) {
