@@ -23,11 +23,11 @@ type Server struct {
 	dir   string
 	users []User
 	trust func(*server.Options) error
-	ncs   []*nats.Conn // closed by Stop
-	kept  []*nats.Conn // closed at the end of the test
 
-	mu sync.Mutex
-	s  *server.Server // nil while stopped
+	mu   sync.Mutex     // tests connect from several goroutines
+	ncs  []*nats.Conn   // closed by Stop
+	kept []*nats.Conn   // closed at the end of the test
+	s    *server.Server // nil while stopped
 }
 
 // User may publish and subscribe to what is named, and nothing else.
@@ -125,6 +125,8 @@ func (d dialer) InProcessConn() (net.Conn, error) {
 func (s *Server) Conn(opts ...nats.Option) *nats.Conn {
 	s.tb.Helper()
 	nc := s.connect(opts)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ncs = append(s.ncs, nc)
 	return nc
 }
@@ -141,6 +143,8 @@ func (s *Server) Lasting(opts ...nats.Option) *nats.Conn {
 	nc := s.connect(append([]nats.Option{
 		nats.MaxReconnects(-1), nats.ReconnectWait(10 * time.Millisecond), nats.ReconnectJitter(0, 0),
 	}, opts...))
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.kept = append(s.kept, nc)
 	return nc
 }
@@ -175,14 +179,13 @@ func (s *Server) Bus(opts ...nats.Option) *jet.Bus {
 // Stop closes the connections, but for the lasting ones, and the server; its store stays for
 // [Server.Restart].
 func (s *Server) Stop() {
-	for _, nc := range s.ncs {
+	s.mu.Lock()
+	ncs, srv := s.ncs, s.s
+	s.ncs, s.s = nil, nil
+	s.mu.Unlock()
+	for _, nc := range ncs {
 		nc.Close()
 	}
-	s.ncs = nil
-	s.mu.Lock()
-	srv := s.s
-	s.s = nil
-	s.mu.Unlock()
 	if srv == nil {
 		return
 	}
