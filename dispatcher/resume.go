@@ -31,11 +31,12 @@ func (d *Dispatcher) resume(ctx context.Context, q held, h *events.Decided) (don
 	now := time.Now().UTC()
 	c, t := &q.s.Calls[q.place], q.t
 	a, call := c.Ask, t.body.Calls[q.place]
-	t.began = q.s.Began
-	out, asks, err := d.planStage(ctx, t, q.s, map[int]*events.Decided{q.place: h}, now)
-	if err != nil || len(asks) > 0 || len(out) != 1 {
+	t.began, t.waited = q.s.Began, q.s.Waited
+	p, err := d.planStage(ctx, t, q.s, map[int]*events.Decided{q.place: h}, now)
+	if err != nil || len(p.asks) > 0 || len(p.out) != 1 {
 		return false, err
 	}
+	out := p.out
 	if out[0].work != nil {
 		if err := d.fanOut(ctx, t, redelivered, out); err != nil {
 			return false, err

@@ -11,59 +11,100 @@ import (
 	"github.com/toolwire/toolwire/toolkit/permission"
 )
 
+// plan is what a step is to do.
+type plan struct {
+	out     []decision // what follows for calls of the present stage, and for others that have ended
+	asks    []int      // places of new questions, which the record holds by now
+	changed bool       // the record says something new
+}
+
 // planStage decides about the calls of the present stage that nothing was decided about, or that somebody
-// answered: out is what follows, asks are the places of new questions, which the record holds by then.
-func (d *Dispatcher) planStage(ctx context.Context, t *turn, s *stagedTurn, heard map[int]*events.Decided, now time.Time) (out []decision, asks []int, err error) {
-	var due []events.Call // to be decided about
+// answered, and whether anybody is to be asked about later ones.
+func (d *Dispatcher) planStage(ctx context.Context, t *turn, s *stagedTurn, heard map[int]*events.Decided, now time.Time) (p plan, err error) {
 	t.granted = map[events.CallID]*grant{}
-	for _, i := range s.open() {
-		c, call := &s.Calls[i], t.body.Calls[i]
-		switch {
-		case c.State == "":
-			due = append(due, call)
-		case heard[i] != nil:
-			ends, next := d.hearOne(t, c, call, heard[i], now)
-			switch next {
-			case nextEnd:
-				out = append(out, ends)
-			case nextDecide:
-				due = append(due, call)
-			case nextRung:
-				if err := d.escalate(ctx, t, c, call, now); err != nil {
-					return nil, nil, err
-				}
-				asks = append(asks, i)
-			}
+	due, err := d.listen(ctx, t, s, heard, now, &p)
+	if err != nil {
+		return p, err
+	}
+	present := s.open()
+	for _, i := range present {
+		c := &s.Calls[i]
+		if c.State == events.CallAllowed {
+			t.granted[t.body.Calls[i].ID] = c.grant()
+		}
+		if c.State == "" || c.State == events.CallAllowed {
+			due = append(due, i)
 		}
 	}
+	due = append(due, s.ahead(t.body.Calls)...)
 	if len(due) == 0 {
-		return out, asks, nil
+		return p, nil
 	}
-	b, err := d.basisOf(ctx, t, due)
+	slices.Sort(due)
+	calls := make([]events.Call, len(due))
+	for n, i := range due {
+		calls[n] = t.body.Calls[i]
+	}
+	b, err := d.basisOf(ctx, t, calls)
 	if errors.Is(err, errForeign) {
-		return append(out, foreign(due)...), asks, d.trespass(ctx, t)
+		p.out = append(p.out, foreign(calls)...)
+		return p, d.trespass(ctx, t)
 	}
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
-	for _, dec := range decide(t, due, b) {
-		i := t.place(dec.call.ID)
-		switch {
-		case dec.ask == "":
-			out = append(out, dec)
-			continue
+	for n, dec := range decide(t, calls, b) {
+		i := due[n]
+		switch later := !slices.Contains(present, i); {
 		case dec.ask == events.KindConfirm && !dec.permit.Immune && d.covered(t, s, b, i, &dec):
-			continue // it waits for the answer to an earlier one
+			s.Calls[i].State = "" // it waits for the answer to an earlier one
+			continue
+		case later && dec.ask != events.KindConfirm:
+			s.Calls[i].State = "" // it waits for its place
+			continue
+		case dec.ask == "":
+			p.out = append(p.out, dec)
+			continue
 		}
 		secret, err := d.secret(ctx)
 		if err != nil {
-			return nil, nil, err
+			return p, err
 		}
 		s.Calls[i] = callRecord{State: events.CallAsking, Ask: newAsk(secret, t, &dec, b.reg, s.Calls[i].Ask, now)}
-		asks = append(asks, i)
+		p.asks = append(p.asks, i)
 	}
-	slices.Sort(asks)
-	return out, asks, nil
+	slices.Sort(p.asks)
+	return p, nil
+}
+
+// listen applies what decided questions about calls. due are the places of those to be decided about again.
+func (d *Dispatcher) listen(ctx context.Context, t *turn, s *stagedTurn, heard map[int]*events.Decided, now time.Time, p *plan) (due []int, err error) {
+	present := s.open()
+	for i := range s.Calls {
+		c, call := &s.Calls[i], t.body.Calls[i]
+		if heard[i] == nil || c.State != events.CallAsking {
+			continue
+		}
+		p.changed = true
+		if slices.Contains(present, i) {
+			s.Waiting = max(s.Waiting, c.Ask.parked(s.Began, now))
+		}
+		ends, next := d.hearOne(t, c, call, heard[i], now)
+		switch {
+		case next == nextEnd:
+			p.out = append(p.out, ends)
+		case next == nextRung:
+			if err := d.escalate(ctx, t, c, call, now); err != nil {
+				return nil, err
+			}
+			p.asks = append(p.asks, i)
+		case t.granted[call.ID] != nil && !slices.Contains(present, i):
+			c.allow(t.granted[call.ID])
+		default:
+			due = append(due, i)
+		}
+	}
+	return due, nil
 }
 
 // next is what follows from a decided question.
@@ -86,7 +127,7 @@ func (d *Dispatcher) hearOne(t *turn, c *callRecord, call events.Call, h *events
 	switch h.Outcome {
 	case events.OutcomeApproved:
 		t.granted[call.ID] = &grant{
-			request: c.Ask.Request, digest: h.InputDigest, input: h.Input, by: voters(h), parked: max(0, now.Sub(c.Ask.AskedAt)),
+			request: c.Ask.Request, digest: h.InputDigest, input: h.Input, by: voters(h), parked: c.Ask.parked(t.began, now),
 		}
 		return e, nextDecide
 	case events.OutcomeAnswered:

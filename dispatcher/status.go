@@ -67,6 +67,8 @@ func (d *Dispatcher) fromRecord(ctx context.Context, t *turn, calls []events.Cal
 		case events.CallAsking:
 			c.State = events.CallAsking
 			c.Request = s.Calls[place].Ask.Request
+		case events.CallAllowed:
+			c.State = events.CallAllowed
 		case events.CallFinished:
 			m, err := d.pastResultOf(ctx, t.key(c.CallID))
 			if err != nil {

@@ -159,15 +159,16 @@ func (d *Dispatcher) move(ctx context.Context, s *stagedTurn, t *turn, revision 
 			return false, err
 		}
 	}
-	t.began = s.Began
-	out, asks, err := d.planStage(ctx, t, s, heard, now)
+	t.began, t.waited = s.Began, s.Waited
+	p, err := d.planStage(ctx, t, s, heard, now)
 	if err != nil {
 		return false, err
 	}
+	out, asks := p.out, p.asks
 	if again {
 		changed = d.renew(t, s, s.unanswered(heard), now) || changed
 	}
-	if changed || len(asks) > 0 {
+	if changed || p.changed || len(asks) > 0 {
 		if revision, err = d.keepTurn(ctx, t.session, t.id, s, revision); errors.Is(err, jet.ErrConflict) {
 			return true, nil
 		} else if err != nil {

@@ -40,17 +40,21 @@ type stagedTurn struct {
 	Data        []byte         `json:"data,omitempty"` // of the event, as they are: JSON within JSON would be compacted
 	DataRef     string         `json:"dataRef,omitempty"`
 
-	Partial bool         `json:"partial,omitempty"` // only of the calls that were suspended
-	Stages  []int        `json:"stages"`            // calls of each
-	Stage   int          `json:"stage"`             // the one under way
-	Began   time.Time    `json:"began"`             // when it was reached
-	Calls   []callRecord `json:"calls"`
+	Partial bool          `json:"partial,omitempty"` // only of the calls that were suspended
+	Stages  []int         `json:"stages"`            // calls of each
+	Stage   int           `json:"stage"`             // the one under way
+	Began   time.Time     `json:"began"`             // when it was reached
+	Looked  int           `json:"looked,omitempty"`  // calls of later stages before this place were looked at
+	Waiting time.Duration `json:"waiting,omitempty"` // for people, by the stage under way
+	Waited  time.Duration `json:"waited,omitempty"`  // for people, by those before it
+	Calls   []callRecord  `json:"calls"`
 }
 
 // callRecord is how one call of the turn stands.
 type callRecord struct {
-	State events.CallState `json:"state,omitempty"` // "": pending
-	Ask   *asked           `json:"ask,omitempty"`   // the latest question about it
+	State   events.CallState `json:"state,omitempty"`   // "": pending
+	Ask     *asked           `json:"ask,omitempty"`     // the latest question about it
+	Allowed *allowance       `json:"allowed,omitempty"` // what was approved before its place came
 }
 
 func newStagedTurn(t *turn, sizes []int) *stagedTurn {
@@ -70,7 +74,7 @@ func (s *stagedTurn) turn(session events.SessionID, id events.TurnID, data []byt
 	t := &turn{
 		agent: s.Agent, session: session, id: id, eventID: s.EventID, data: data, ref: s.DataRef,
 		attrs:  events.Attributes{ReplyID: s.ReplyID, Parent: s.Parent, TraceParent: s.TraceParent, TraceState: s.TraceState},
-		stored: s.StoredAt, began: s.Began, staged: true,
+		stored: s.StoredAt, began: s.Began, waited: s.Waited, staged: true,
 	}
 	if err := events.Unmarshal(data, &t.body); err != nil {
 		return nil, err
@@ -121,6 +125,7 @@ func (s *stagedTurn) advance(result func(i int) bool, now time.Time) (changed bo
 	for !s.finished() && len(s.open()) == 0 {
 		s.Stage++
 		s.Began, changed = now, true
+		s.Waited, s.Waiting = s.Waited+s.Waiting, 0
 	}
 	return changed, over
 }
@@ -147,7 +152,7 @@ func (s *stagedTurn) asks() bool {
 
 // parked says whether nothing moves until somebody answers, or a deadline passes.
 func (s *stagedTurn) parked() bool {
-	for _, i := range s.open() {
+	for i := range s.Calls {
 		if c := &s.Calls[i]; c.State == events.CallSubmitted || c.State == events.CallAsking && !c.Ask.Put {
 			return false
 		}

@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolwire/toolwire/agent"
 	"github.com/toolwire/toolwire/events"
@@ -336,7 +340,7 @@ func (p *people) resultOf(k events.CallKey) (r events.ToolResult, err error) {
 	return r, err
 }
 
-// Calls that must not run beside others are asked about one after the other (trace C).
+// Results of calls that must not run beside others are asked for one after the other (trace C).
 func TestQuestionsInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeople(t, func(c *toolkit.Config) {
@@ -358,6 +362,77 @@ func TestQuestionsInTurn(t *testing.T) {
 		for i, r := range p.await(pending) {
 			if r.Reason != events.ReasonOK || string(r.StructuredContent) != `{ "ok" : true }` {
 				t.Errorf("%d: %s %s", i, r.Reason, r.StructuredContent)
+			}
+		}
+		p.nothingLeft()
+	})
+}
+
+// All approvals that a turn needs are asked for at once, though its calls run one after the other (T-08), and may be
+// given in any order. Behind a control tool nothing is asked: what is callable there is not known yet.
+func TestAllQuestionsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order atomic.Pointer[[]string]
+		order.Store(&[]string{})
+		write := toolkit.MustDefine("write", "Writes.", func(_ context.Context, in struct {
+			Text string `json:"text"`
+		},
+		) (string, error) {
+			order.Store(new(append(slices.Clone(*order.Load()), in.Text)))
+			return in.Text, nil
+		}, nil)
+		p := newPeopleWith(t, []*toolkit.Tool{write}, func(c *toolkit.Config) {
+			c.Permissions.Rules = []permission.Rule{ask("write")}
+			c.Groups = []toolkit.Group{{Name: "more", Description: "more tools"}}
+		})
+		alice := p.agent("alice")
+		deadline := time.Now().Add(time.Minute)
+		pending := p.submit(p.c, agent.Turn{Session: "s", Deadline: deadline, Calls: []events.Call{
+			call("c1", "write", `{"text":"one"}`), call("c2", "write", `{"text":"two"}`), call("c3", "write", `{"text":"three"}`),
+			call("c4", "reset_tools", `{"more":true}`), call("c5", "write", `{"text":"five"}`),
+		}})
+		first := p.question(alice, "c1")
+		if n := p.state("TOOLWIRE_QUESTIONS").Msgs; n != 3 {
+			t.Errorf("%d questions are open, want all three before the control tool", n)
+		}
+		p.approve(alice, p.question(alice, "c3"))
+		p.confirm(alice, p.question(alice, "c2"), events.UserConfirmResult{Decision: events.Refuse, Reason: "not this"})
+		p.becomes(pending, events.CallAsking, events.CallFinished, events.CallAllowed, events.CallPending, events.CallPending)
+		<-time.After(time.Hour) // does not count for the deadline
+		p.approve(alice, first)
+		<-time.After(time.Hour)
+		p.approve(alice, p.question(alice, "c5"))
+		got := p.await(pending)
+		for i, want := range []string{"one", "Permission denied by user: not this", "three", "", "five"} {
+			if want != "" && got[i].Text() != want {
+				t.Errorf("result %d: %s %q, want %q", i, got[i].Reason, got[i].Text(), want)
+			}
+		}
+		if diff := cmp.Diff([]string{"one", "three", "five"}, *order.Load()); diff != "" {
+			t.Error(diff)
+		}
+		<-time.After(time.Minute) // for the timer of the deadline
+		p.nothingLeft()
+	})
+}
+
+// An approval that was given before its turn came is judged again when it does: what a rule denies by now does not run.
+func TestApprovedAheadIsJudgedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		write := toolkit.MustDefine("write", "Writes.", func(context.Context, struct{}) (string, error) { return "written", nil }, nil)
+		change := func(c *toolkit.Config) { c.Permissions.Rules = []permission.Rule{ask("write")} }
+		p := newPeopleWith(t, []*toolkit.Tool{write}, change)
+		alice := p.agent("alice")
+		pending := p.submit(p.c, turn("s", call("c1", "write", `{}`), call("c2", "write", `{}`)))
+		p.approve(alice, p.question(alice, "c2"))
+		p.becomes(pending, events.CallAsking, events.CallAllowed)
+		cfg := defaultPeople()
+		cfg.Permissions.Rules = []permission.Rule{ask("write"), {Tool: "write", Behavior: permission.Deny}}
+		p.configure(cfg)
+		p.confirm(alice, p.question(alice, "c1"), events.UserConfirmResult{Decision: events.Refuse})
+		for i, want := range []events.Reason{events.ReasonDeniedByUser, events.ReasonDeniedByRule} {
+			if r := p.await(pending)[i]; r.Reason != want {
+				t.Errorf("%s: %s, want %s", r.CallID, r.Reason, want)
 			}
 		}
 		p.nothingLeft()

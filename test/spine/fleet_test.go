@@ -226,15 +226,30 @@ func (f *fleet) one(c *agent.Client, session events.SessionID, tool events.ToolN
 // state is how much a stream holds.
 func (f *fleet) state(stream string) jetstream.StreamState {
 	f.Helper()
+	return f.stream(stream).CachedInfo().State
+}
+
+func (f *fleet) stream(name string) jetstream.Stream {
+	f.Helper()
 	js, err := jetstream.New(f.srv.Conn())
 	if err != nil {
 		f.Fatal(err)
 	}
-	s, err := js.Stream(f.Context(), stream)
+	s, err := js.Stream(f.Context(), name)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return s.CachedInfo().State
+	return s
+}
+
+// subjects are those of a stream's messages.
+func (f *fleet) subjects(stream string) map[string]uint64 {
+	f.Helper()
+	info, err := f.stream(stream).Info(f.Context(), jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return info.State.Subjects
 }
 
 // workIsEmpty says that nothing is left to be done.

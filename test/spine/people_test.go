@@ -53,8 +53,14 @@ func defaultPeople() toolkit.Config {
 // newPeople starts a fleet whose rule asks about deploy, with HumanApproval declared.
 func newPeople(tb testing.TB, change ...func(*toolkit.Config)) *people {
 	tb.Helper()
+	return newPeopleWith(tb, nil, change...)
+}
+
+// newPeopleWith has further tools.
+func newPeopleWith(tb testing.TB, tools []*toolkit.Tool, change ...func(*toolkit.Config)) *people {
+	tb.Helper()
 	ran := newEffects()
-	p := &people{ran: ran, fleet: newFleet(tb, deploy(ran), echo("echo"))}
+	p := &people{ran: ran, fleet: newFleet(tb, append(tools, deploy(ran), echo("echo"))...)}
 	p.c = p.up(1)
 	cfg := defaultPeople()
 	for _, f := range change {
@@ -202,7 +208,7 @@ func (p *people) nothingLeft() {
 			got = p.state(stream).Msgs
 		}
 		if got != want {
-			p.Errorf("%s holds %d messages, want %d", stream, got, want)
+			p.Errorf("%s holds %d messages, want %d: %v", stream, got, want, p.subjects(stream))
 		}
 	}
 }
