@@ -90,7 +90,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: "use", Title: "Use and operate it:"},
 	)
 	root.AddCommand(
-		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(), a.consoleCommand(),
+		a.upCommand(), a.serverCommand(), a.dispatcherCommand(), a.workerCommand(), a.consoleCommand(), a.demoCommand(),
 		a.applyCommand(), a.callCommand(), a.toolsCommand(), a.callsCommand(),
 		a.approvalsCommand(), a.permitCommand(), a.sessionsCommand(), a.groupsCommand(), a.watchCommand(), a.deadCommand(), a.authCommand(), a.doctorCommand(), a.benchCommand(),
 		a.versionCommand(),

@@ -132,3 +132,27 @@ func runTour(t *testing.T, script, bin string) string {
 	}
 	return string(out)
 }
+
+// The guided tour plays by itself where nobody presses Enter, and leaves nothing.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	out := runTour(t, "TMPDIR="+tmp+" toolwire demo < /dev/null", "")
+	for _, want := range []string{
+		"+01:00\n",
+		"$ toolwire call HumanApproval '{\"action\":\"refund 40 EUR\"}' --session demo --turn refund --no-wait",
+		"The questions are still there",
+		"accepted, as you: The call is approved.",
+		"accepted, as you: The call is denied.",
+		"accepted, as you: The call has its result.",
+		"by you, with changed arguments",
+		"once:\nwritten for the agent, as you corrected it\n\nThat is all",
+	} {
+		if !strings.Contains(out, want) && (want != "+01:00\n" || !strings.Contains(out, "+02:00\n")) { // summer time
+			t.Errorf("the demo does not say %q:\n%s", want, out)
+		}
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
