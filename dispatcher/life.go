@@ -40,11 +40,39 @@ func (d *Dispatcher) opLife(ctx context.Context, r *request) (any, error) {
 		}
 		return false
 	})
+	turnsFirst(out.Events)
 	if err != nil || more {
 		return out, err
 	}
 	out.After = 0
 	return out, d.lifeOpen(ctx, q, &out)
+}
+
+// turnsFirst puts each turn before what became of it. They come from two streams, which the history follows
+// in no order of theirs.
+func turnsFirst(all []events.LifeEvent) {
+	first := make(map[string]int) // by session and turn
+	for i, e := range all {
+		t := strings.Split(e.Subject, ".")
+		call := t[1] == "call"
+		if call {
+			t = t[1:] // the agent stands before the session
+		}
+		turn := t[2] + "." + t[3]
+		at, seen := first[turn]
+		if !seen {
+			first[turn] = i
+		}
+		if call && seen {
+			copy(all[at+1:i+1], all[at:i])
+			all[at] = e
+			for other, n := range first {
+				if n >= at && n < i {
+					first[other] = n + 1
+				}
+			}
+		}
+	}
 }
 
 // mayRead says whether an actor may read the record of a session: its owner, and operators.
